@@ -1,0 +1,1 @@
+"""ChainMemory: a memory for AI agents that can be proved."""
