@@ -1,0 +1,33 @@
+"""One entry of the append-only ledger and its hash (protocol §5)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from chainmemory.protocol.text import check_integer
+
+GENESIS_PREV: Final = "0" * 64
+"""`prev` of the first entry."""
+
+
+def ledger_form(value: Any) -> bytes:
+    """Write a JSON value in form C: keys by code point, no spaces, UTF-8, floats as Python's repr."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8")
+
+
+def entry_hash(entry: dict[str, Any]) -> str:
+    """Hash an entry (its own `hash`, if there, left out), 64 hex digits."""
+    rest = {key: value for key, value in entry.items() if key != "hash"}
+    return hashlib.sha256(ledger_form(rest)).hexdigest()
+
+
+def make_entry(prev: str, seq: int, ts: str | float, op: str, **keys: Any) -> dict[str, Any]:
+    """Make the entry after the one whose hash is `prev` (GENESIS_PREV for the first, where `seq` is 1).
+
+    `ts` is a protocol time (server) or Unix seconds (file tenant); `keys` are what the entry seals.
+    """
+    entry = {"seq": check_integer(seq, "seq", 1), "ts": ts, "op": op, **keys, "prev": prev}
+    return {**entry, "hash": entry_hash(entry)}
