@@ -11,7 +11,10 @@ import {Submitters} from "./Submitters.sol";
 /// out by another. The event hashes are in the logs alone.
 contract MemoryRegistry is Submitters {
     /// @notice What goes along with an event hash, where the deployment says so. No ciphertext, no payload.
-    /// @dev `category`: 1 DECISION, 2 LEARNING, 3 INTERACTION, 4 STATE, 5 ERROR, 6 MILESTONE, 7 CUSTOM.
+    /// @param category 1 DECISION, 2 LEARNING, 3 INTERACTION, 4 STATE, 5 ERROR, 6 MILESTONE, 7 CUSTOM.
+    /// @param importance From 1 to 10.
+    /// @param contentLength Bytes of the plaintext.
+    /// @param ciphertext The stored blob, as protocol §4; at most `MAX_CIPHERTEXT` bytes.
     struct Payload {
         uint8 category;
         uint8 importance;
@@ -19,20 +22,18 @@ contract MemoryRegistry is Submitters {
         bytes ciphertext;
     }
 
-    /// @notice Consecutive memories of one account.
+    /// @notice Consecutive memories of one account: what `record` takes.
+    /// @param accountRef The account.
+    /// @param firstNumber The first memory's number.
+    /// @param eventHashes The memories' event hashes.
+    /// @param payloads One for each memory, or an empty list.
+    /// @param evidenceRoot The evidence root of all `eventHashes`.
     struct Batch {
         bytes32 accountRef;
         uint64 firstNumber;
         bytes32[] eventHashes;
         Payload[] payloads;
         bytes32 evidenceRoot;
-    }
-
-    /// @dev The word of recorded bits at hand while a batch is written.
-    struct Bits {
-        uint256 index;
-        uint256 word;
-        bool changed;
     }
 
     /// @notice The longest ciphertext a memory's log takes, in bytes.
@@ -76,7 +77,7 @@ contract MemoryRegistry is Submitters {
     /// @param reason Why not.
     event MemorySkipped(
         bytes32 indexed accountRef,
-        uint256 indexed number,
+        uint64 indexed number,
         bytes32 indexed eventHash,
         Outcome reason
     );
@@ -104,12 +105,21 @@ contract MemoryRegistry is Submitters {
     );
 
     /// @notice Payloads are given for all memories of a batch or for none.
+    /// @param payloads How many payloads were given.
+    /// @param memories How many event hashes were given.
     error PayloadCount(uint256 payloads, uint256 memories);
+    /// @notice A batch's numbers start at 1 or later and stay below 2^64 - 1.
+    /// @param firstNumber The first number given.
+    /// @param count How many event hashes were given.
+    error NumbersOutOfRange(uint64 firstNumber, uint256 count);
     /// @notice A batch needs the evidence root of its event hashes.
     error ZeroRoot();
     /// @notice More numbers asked for than one answer holds.
+    /// @param count How many were asked for.
+    /// @param max The most there can be.
     error PageTooLarge(uint256 count, uint256 max);
 
+    /// @notice Deploy with an admin and, if known already, a submitter.
     /// @param admin Grants and revokes roles.
     /// @param submitter The first submitter, or the zero address for none yet.
     constructor(address admin, address submitter) Submitters(admin, submitter) {}
@@ -130,7 +140,7 @@ contract MemoryRegistry is Submitters {
         bytes32[] calldata eventHashes,
         Payload[] calldata payloads,
         bytes32 evidenceRoot
-    ) external onlyRole(SUBMITTER_ROLE) returns (uint64 recorded) {
+    ) external onlyRole(SUBMITTER_ROLE) returns (uint256 recorded) {
         return _record(accountRef, firstNumber, eventHashes, payloads, evidenceRoot);
     }
 
@@ -140,7 +150,7 @@ contract MemoryRegistry is Submitters {
     function recordMany(Batch[] calldata batches)
         external
         onlyRole(SUBMITTER_ROLE)
-        returns (uint64 recorded)
+        returns (uint256 recorded)
     {
         for (uint256 i = 0; i < batches.length; ++i) {
             Batch calldata batch = batches[i];
@@ -188,57 +198,61 @@ contract MemoryRegistry is Submitters {
         bytes32[] calldata eventHashes,
         Payload[] calldata payloads,
         bytes32 evidenceRoot
-    ) private returns (uint64 recorded) {
-        if (payloads.length != 0 && payloads.length != eventHashes.length) {
-            revert PayloadCount(payloads.length, eventHashes.length);
-        }
-        if (eventHashes.length == 0) return 0;
-        if (evidenceRoot == bytes32(0)) revert ZeroRoot();
-
-        uint64 firstRecorded;
-        Bits memory bits = Bits(uint256(firstNumber) >> 8, _recorded[accountRef][uint256(firstNumber) >> 8], false);
+    ) private returns (uint256 recorded) {
+        _checkForm(firstNumber, eventHashes.length, payloads.length, evidenceRoot);
+        mapping(uint256 => uint256) storage words = _recorded[accountRef];
+        uint256 number = firstNumber;
+        uint256 word = words[number >> 8];
+        uint256 firstRecorded;
         for (uint256 i = 0; i < eventHashes.length; ++i) {
-            uint256 number = uint256(firstNumber) + i;
-            Outcome outcome = _take(bits, accountRef, number, eventHashes[i]);
-            if (outcome != Outcome.Written) {
-                emit MemorySkipped(accountRef, number, eventHashes[i], outcome);
-                continue;
+            bytes32 eventHash = eventHashes[i];
+            uint256 bit = 1 << (number & 0xff);
+            if (word & bit != 0) {
+                emit MemorySkipped(accountRef, uint64(number), eventHash, Outcome.AlreadyThere);
+            } else if (eventHash == bytes32(0)) {
+                emit MemorySkipped(accountRef, uint64(number), eventHash, Outcome.ZeroHash);
+            } else {
+                word |= bit;
+                if (recorded == 0) firstRecorded = number;
+                if (payloads.length == 0) emit MemoryRecorded(accountRef, uint64(number), eventHash);
+                else _logWithPayload(accountRef, uint64(number), eventHash, payloads[i]);
+                // Neither this nor the number can overflow: `_checkForm` checked the range.
+                unchecked {
+                    ++recorded;
+                }
             }
-            if (recorded++ == 0) firstRecorded = uint64(number);
-            if (payloads.length == 0) emit MemoryRecorded(accountRef, uint64(number), eventHashes[i]);
-            else _logWithPayload(accountRef, uint64(number), eventHashes[i], payloads[i]);
+            unchecked {
+                ++number;
+            }
+            if (number & 0xff == 0) {
+                words[(number - 1) >> 8] = word;
+                word = words[number >> 8];
+            }
         }
         if (recorded == 0) return 0;
 
-        _keep(bits, accountRef);
+        words[number >> 8] = word;
         _roots[accountRef][firstRecorded] = evidenceRoot;
         emit BatchRecorded(
-            accountRef, firstRecorded, evidenceRoot, firstNumber, uint64(eventHashes.length), recorded
+            accountRef,
+            uint64(firstRecorded),
+            evidenceRoot,
+            firstNumber,
+            uint64(eventHashes.length),
+            uint64(recorded)
         );
     }
 
-    /// @dev Takes a number's bit if it is free, moving `bits` to its word first; never reverts.
-    function _take(Bits memory bits, bytes32 accountRef, uint256 number, bytes32 eventHash)
+    /// @dev Refuses a batch that is none: an error of whoever made the call, not of an element.
+    function _checkForm(uint64 firstNumber, uint256 memories, uint256 payloads, bytes32 evidenceRoot)
         private
-        returns (Outcome)
+        pure
     {
-        if (eventHash == bytes32(0)) return Outcome.ZeroHash;
-        if (number == 0 || number > type(uint64).max) return Outcome.BadNumber;
-        uint256 index = number >> 8;
-        if (index != bits.index) {
-            _keep(bits, accountRef);
-            (bits.index, bits.word, bits.changed) = (index, _recorded[accountRef][index], false);
+        if (firstNumber == 0 || memories > type(uint64).max - firstNumber) {
+            revert NumbersOutOfRange(firstNumber, memories);
         }
-        uint256 bit = 1 << (number & 0xff);
-        if (bits.word & bit != 0) return Outcome.AlreadyThere;
-        bits.word |= bit;
-        bits.changed = true;
-        return Outcome.Written;
-    }
-
-    /// @dev Stores the word at hand if it changed.
-    function _keep(Bits memory bits, bytes32 accountRef) private {
-        if (bits.changed) _recorded[accountRef][bits.index] = bits.word;
+        if (payloads != 0 && payloads != memories) revert PayloadCount(payloads, memories);
+        if (evidenceRoot == bytes32(0)) revert ZeroRoot();
     }
 
     /// @dev Logs a memory with its payload, or without where there is none or it is too long.

@@ -17,8 +17,6 @@ enum Outcome {
     Behind,
     /// 5: the hash is zero.
     ZeroHash,
-    /// 6: the version, sequence or memory number is zero or doesn't fit 64 bits.
-    BadNumber,
-    /// 7: the ciphertext is longer than the contract takes; the hash was recorded without it.
-    PayloadTooLarge
+    /// 6: the version or place is zero; they count from 1.
+    ZeroNumber
 }

@@ -12,14 +12,20 @@ import {Submitters} from "./Submitters.sol";
 /// @dev A version costs one fresh slot, and the project's slot is rewritten. Ids of anchors come from one
 /// counter that is stored once per call.
 contract ProjectStateAnchor is Submitters {
-    /// @notice One state to anchor.
+    /// @notice One state.
+    /// @param projectId The project, as protocol §2.
+    /// @param version The state's version, from 1.
+    /// @param stateHash The state's hash, as protocol §7.
     struct StateItem {
         bytes32 projectId;
         uint64 version;
         bytes32 stateHash;
     }
 
-    /// @notice One ledger head to anchor.
+    /// @notice One ledger head.
+    /// @param ledgerId The ledger, as protocol §2.
+    /// @param seq The entry's place in the ledger, from 1.
+    /// @param entryHash The entry's hash, as protocol §5.
     struct HeadItem {
         bytes32 ledgerId;
         uint64 seq;
@@ -27,6 +33,10 @@ contract ProjectStateAnchor is Submitters {
     }
 
     /// @notice What is known of a project; one storage slot. All zero for a project without anchors.
+    /// @param firstVersion The first version anchored here; those below it never will be.
+    /// @param latestVersion The latest one; all from the first on are there.
+    /// @param latestAnchorId Its anchor's id.
+    /// @param latestAnchoredAt Its block's timestamp, in seconds.
     struct Project {
         uint64 firstVersion;
         uint64 latestVersion;
@@ -35,6 +45,9 @@ contract ProjectStateAnchor is Submitters {
     }
 
     /// @notice A root that was stored, not only logged; one storage slot. All zero for any other.
+    /// @param anchoredBy The submitter.
+    /// @param anchoredAt The block's timestamp, in seconds.
+    /// @param count How many states the submitter says the tree has.
     struct StoredRoot {
         address anchoredBy;
         uint64 anchoredAt;
@@ -119,16 +132,26 @@ contract ProjectStateAnchor is Submitters {
     event RootAnchored(bytes32 indexed root, address indexed anchoredBy, uint32 count, uint64 anchoredAt);
 
     /// @notice A single state can't be written.
+    /// @param projectId The state's project.
+    /// @param version The state's version.
+    /// @param reason Why not.
     error StateRefused(bytes32 projectId, uint64 version, Outcome reason);
     /// @notice A single head can't be written.
+    /// @param ledgerId The head's ledger.
+    /// @param seq The head's place.
+    /// @param reason Why not.
     error HeadRefused(bytes32 ledgerId, uint64 seq, Outcome reason);
     /// @notice A root needs a non-zero hash and at least one state.
     error EmptyRoot();
     /// @notice This root is stored already.
+    /// @param root The root.
     error RootAlreadyStored(bytes32 root);
     /// @notice More versions asked for than one answer holds.
+    /// @param count How many were asked for.
+    /// @param max The most there can be.
     error PageTooLarge(uint256 count, uint256 max);
 
+    /// @notice Deploy with an admin and, if known already, a submitter.
     /// @param admin Grants and revokes roles.
     /// @param submitter The first submitter, or the zero address for none yet.
     constructor(address admin, address submitter) Submitters(admin, submitter) {}
@@ -338,22 +361,22 @@ contract ProjectStateAnchor is Submitters {
         returns (Outcome, bytes32)
     {
         if (stateHash == bytes32(0)) return (Outcome.ZeroHash, bytes32(0));
-        if (version == 0) return (Outcome.BadNumber, bytes32(0));
+        if (version == 0) return (Outcome.ZeroNumber, bytes32(0));
         mapping(uint256 => bytes32) storage hashes = _stateHashes[projectId];
         bytes32 held = hashes[version];
         if (held != bytes32(0)) return (held == stateHash ? Outcome.AlreadyThere : Outcome.Conflict, held);
 
-        Project memory project = _projects[projectId];
-        if (project.firstVersion == 0) project.firstVersion = version;
-        // No version between first and latest is free, so a free one that isn't next is above or below.
-        else if (version < project.firstVersion) return (Outcome.Behind, bytes32(0));
-        else if (version - 1 != project.latestVersion) return (Outcome.Gap, bytes32(0));
+        Project storage project = _projects[projectId];
+        (uint64 first, uint64 last) = (project.firstVersion, project.latestVersion);
+        if (first == 0) project.firstVersion = version;
+        // No version between first and last is free, so a free one that isn't next is above or below.
+        else if (version < first) return (Outcome.Behind, bytes32(0));
+        else if (version - 1 != last) return (Outcome.Gap, bytes32(0));
 
         hashes[version] = stateHash;
         project.latestVersion = version;
         project.latestAnchorId = anchorId;
         project.latestAnchoredAt = uint64(block.timestamp);
-        _projects[projectId] = project;
         emit StateAnchored(anchorId, projectId, version, stateHash, uint64(block.timestamp), msg.sender);
         return (Outcome.Written, bytes32(0));
     }
@@ -361,7 +384,7 @@ contract ProjectStateAnchor is Submitters {
     /// @dev Writes the head if it may be; never reverts. Answers the hash held before.
     function _writeHead(bytes32 ledgerId, uint64 seq, bytes32 entryHash) private returns (Outcome, bytes32) {
         if (entryHash == bytes32(0)) return (Outcome.ZeroHash, bytes32(0));
-        if (seq == 0) return (Outcome.BadNumber, bytes32(0));
+        if (seq == 0) return (Outcome.ZeroNumber, bytes32(0));
         mapping(uint256 => bytes32) storage hashes = _entryHashes[ledgerId];
         bytes32 held = hashes[seq];
         if (held != bytes32(0)) return (held == entryHash ? Outcome.AlreadyThere : Outcome.Conflict, held);

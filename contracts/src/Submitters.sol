@@ -14,6 +14,7 @@ abstract contract Submitters is AccessControl {
     /// @notice A contract without an admin could never be given a new submitter.
     error ZeroAdmin();
 
+    /// @notice Deploy with an admin and, if known already, a submitter.
     /// @param admin Grants and revokes roles.
     /// @param submitter The first submitter, or the zero address for none yet.
     constructor(address admin, address submitter) {
