@@ -1,0 +1,142 @@
+"""The database: opened by URL, migrated, and used one transaction at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import TypeVar
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from chainmemory.errors import ConfigurationError, Conflict
+from chainmemory.store.backend import Backend
+from chainmemory.store.faults import translate
+from chainmemory.store.migrate import migrate
+from chainmemory.store.postgresql import PostgresqlBackend
+from chainmemory.store.sql import Session
+from chainmemory.store.sqlite import SqliteBackend
+from chainmemory.store.tx import Tx
+
+T = TypeVar("T")
+
+_ATTEMPTS = 5
+
+
+class Database:
+    """The store of one deployment.
+
+    `with db.write() as tx:` commits at the end of the block and rolls back on any exception; `with db.read()
+    as tx:` sees one consistent moment. Safe to share between threads; each process opens its own.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        """Wrap an engine whose tables are migrated; use `Database.open`."""
+        self._backend = backend
+
+    @classmethod
+    def open(cls, url: str | Path) -> Database:
+        """Open and migrate the database at `url`.
+
+        `url` is a path or `sqlite:///path`, or `postgresql://…` (psycopg 3). Raises ConfigurationError for an
+        address that is neither or tables of a newer version, Unavailable where the server doesn't answer.
+        """
+        backend = _backend(str(url))
+        try:
+            migrate(backend)
+        except BaseException:
+            backend.close()
+            raise
+        return cls(backend)
+
+    @contextmanager
+    def write(self) -> Iterator[Tx]:
+        """Open a transaction; one commit at the end, or nothing.
+
+        A driver's error leaves as Conflict (a constraint; `try_again` for a lost race) or Unavailable.
+        """
+        with self._session(self._backend.begin_write) as session:
+            yield Tx(session)
+            self._backend.commit(session)
+
+    @contextmanager
+    def read(self) -> Iterator[Tx]:
+        """Open a transaction that only reads; Unavailable where the database doesn't answer."""
+        with self._session(self._backend.begin_read) as session:
+            yield Tx(session)
+
+    def transact(self, work: Callable[[Tx], T]) -> T:
+        """Run `work` in a write transaction, again where the database lost a race and asks for it.
+
+        `work` may run several times, so it must change nothing outside its transaction.
+        """
+        for attempt in range(_ATTEMPTS):
+            try:
+                with self.write() as tx:
+                    return work(tx)
+            except Conflict as error:
+                if error.code != "try_again" or attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
+
+    def check(self) -> None:
+        """Raise Unavailable unless the database answers with this version's tables."""
+        with self._session(self._backend.begin_read) as session:
+            session.raw.execute("SELECT version_num FROM alembic_version").fetchone()
+
+    def scrub(self) -> None:
+        """Wipe deleted content out of the files (protocol §4, forget): SQLite's write-ahead log is truncated.
+
+        Raises Unavailable where a long read is in the way.
+        """
+        self._backend.scrub()
+
+    def close(self) -> None:
+        """Close every connection; the object is of no more use."""
+        self._backend.close()
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _session(self, begin: Callable[[], Session]) -> Iterator[Session]:
+        failure: BaseException | None = None
+        session: Session | None = None
+        try:
+            session = begin()
+            yield session
+        except BaseException as error:
+            failure = error
+            known = translate(error)
+            if known is not None:
+                raise known from error
+            raise
+        finally:
+            if session is not None:
+                self._backend.end(session, failure)
+
+
+def _backend(url: str) -> Backend:
+    if "://" not in url:
+        return SqliteBackend(Path(url))
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        # Not quoted: it may hold a password.
+        raise ConfigurationError(
+            "The database URL can't be read; use sqlite:///path or postgresql://…"
+        ) from None
+    if parsed.get_backend_name() == "postgresql":
+        return PostgresqlBackend(parsed.set(drivername="postgresql+psycopg"))
+    if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
+        return SqliteBackend(Path(parsed.database))
+    raise ConfigurationError(
+        "The database must be a SQLite file (sqlite:///path) or PostgreSQL (postgresql://…)."
+    )

@@ -1,0 +1,166 @@
+"""SQLite: WAL, every commit on disk, one writer at a time.
+
+Threads of this process queue for the write transaction at a lock, since SQLite's own busy handler sleeps and
+polls; between processes that handler is all there is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.pool import NullPool
+
+from chainmemory.errors import ConfigurationError, Unavailable
+from chainmemory.store.backend import commit, rollback
+from chainmemory.store.sql import Session
+
+_WAIT_S = 30.0  # for another writer, in this process or in another
+_IDLE_READERS = 16
+_PRAGMAS = (
+    f"PRAGMA busy_timeout={int(_WAIT_S * 1000)}",
+    "PRAGMA synchronous=FULL",
+    "PRAGMA foreign_keys=ON",
+    "PRAGMA secure_delete=ON",
+    "PRAGMA temp_store=MEMORY",
+)
+
+
+class SqliteBackend:
+    """One file; see `chainmemory.store.backend.Backend`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, creating it readable by its owner alone; raises ConfigurationError."""
+        self._path = path
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        except OSError as error:
+            raise ConfigurationError(
+                f"The database file {path} can't be opened: {error.strerror}."
+            ) from error
+        self._engine = create_engine("sqlite://", creator=self._connect, poolclass=NullPool)
+        self._turn = threading.Lock()
+        self._turn_of: int | None = None
+        self._writer: Session | None = None
+        self._readers: list[Session] = []
+        self._closed = False
+
+    def begin_write(self) -> Session:
+        """Wait for this thread's turn and begin immediately."""
+        me = threading.get_ident()
+        if self._turn_of == me:
+            raise RuntimeError("a write transaction is already open in this thread")
+        if not self._turn.acquire(timeout=_WAIT_S):
+            raise Unavailable("The store is busy with other writes; try again.")
+        self._turn_of = me
+        try:
+            if self._writer is None:
+                self._writer = self._open()
+            self._writer.raw.execute("BEGIN IMMEDIATE")
+        except BaseException:
+            self._pass_turn()
+            raise
+        return self._writer
+
+    def begin_read(self) -> Session:
+        """Begin on a connection of its own, so that a writer never blocks it."""
+        try:
+            session = self._readers.pop()
+        except IndexError:
+            session = self._open()
+        try:
+            session.raw.execute("BEGIN")
+        except BaseException:
+            session.connection.close()
+            raise
+        return session
+
+    def commit(self, session: Session) -> None:
+        """Commit: one fsync of the write-ahead log."""
+        commit(session)
+
+    def end(self, session: Session, error: BaseException | None) -> None:  # noqa: ARG002
+        """Roll back what is open; keep the connection for the next one, unless rolling back failed."""
+        writing = session is self._writer
+        try:
+            if session.connection.in_transaction() or session.raw.in_transaction:
+                rollback(session)
+            if not writing and not self._closed and len(self._readers) < _IDLE_READERS:
+                self._readers.append(session)
+            elif not writing:
+                session.connection.close()
+        except BaseException:
+            if writing:
+                self._writer = None
+            session.connection.invalidate()
+            session.connection.close()
+            raise
+        finally:
+            if writing or self._turn_of == threading.get_ident():
+                self._pass_turn()
+
+    def lock_schema(self, connection: Connection) -> None:
+        """Nothing to do: the transaction began immediately."""
+
+    def scrub(self) -> None:
+        """Move the write-ahead log into the file and truncate it; deleted content is overwritten there
+        already.
+        """
+        session = self.begin_write()
+        try:
+            session.raw.execute("ROLLBACK")
+            busy = session.raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        finally:
+            self._pass_turn()
+        if busy:
+            raise Unavailable("A long read keeps the write-ahead log from being truncated; try again.")
+
+    def close(self) -> None:
+        """Close every idle connection; the last one to close folds the write-ahead log into the file."""
+        self._closed = True
+        with self._turn:
+            for session in [*self._readers, *([self._writer] if self._writer else [])]:
+                session.connection.close()
+            self._readers.clear()
+            self._writer = None
+        self._engine.dispose()
+
+    def _pass_turn(self) -> None:
+        self._turn_of = None
+        self._turn.release()
+
+    def _open(self) -> Session:
+        connection = self._engine.connect()
+        return Session(connection, connection.connection.dbapi_connection, "sqlite")
+
+    def _connect(self) -> sqlite3.Connection:
+        # isolation_level None: the sqlite3 module begins nothing by itself. Connections wander between
+        # threads, but are in one thread's hands at a time.
+        raw = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_WAIT_S)
+        for pragma in _PRAGMAS:
+            raw.execute(pragma)
+        _use_wal(raw)
+        return raw
+
+
+def _use_wal(raw: Any) -> None:
+    """Switch to WAL; another process doing the same at this moment makes SQLite answer `locked` without
+    waiting.
+    """
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            mode = raw.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+            continue
+        if mode != "wal":
+            raise ConfigurationError("SQLite can't use write-ahead logging here (a network file system?).")
+        return
