@@ -18,7 +18,7 @@ from chainmemory.errors import ConfigurationError
 STATE_ANCHOR = "ProjectStateAnchor"
 MEMORY_REGISTRY = "MemoryRegistry"
 
-PACKAGED = Path(__file__).parent / "artifacts"
+PACKAGED = Path(__file__).parent / "compiled"
 CHECKOUT = Path(__file__).parents[2] / "contracts" / "artifacts"
 
 
