@@ -1,7 +1,7 @@
 """Logs: JSON lines, each with an `action`; never what a user said, a key, or a URL's credentials.
 
-Code logs with `structlog.get_logger()`: `log.info("sentence", action="noun.verb", key=value)`. Lines of other
-libraries get their logger's name as the action.
+Code says `from chainmemory.logging import log` and `log.info("sentence", action="noun.verb", key=value)`.
+Lines of other libraries get their logger's name as the action.
 """
 
 from __future__ import annotations
@@ -23,8 +23,11 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 from chainmemory.errors import ConfigurationError, IntegrityError, Unavailable
 
+HANDLER = "chainmemory"
 FILE_BYTES = 10 * 1024 * 1024
 FILES_KEPT = 5
+log: structlog.typing.FilteringBoundLogger = structlog.get_logger("chainmemory")
+
 # Other libraries log addresses and statements below this level.
 FOREIGN_LEVEL = logging.WARNING
 # Messages of these types are made by the system or by us, and quote nothing a user said.
@@ -59,18 +62,18 @@ def configure(process: str, *, level: str = "info", file: Path | None = None) ->
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, name_process, render],
         )
 
+    unconfigure()
     root = logging.getLogger()
-    for handler in list(root.handlers):
-        root.removeHandler(handler)
-        handler.close()
     console = logging.StreamHandler(sys.stderr)
     console.setFormatter(formatter(_json_line))
     if file is not None:
         to_file = RotatingFileHandler(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8")
         to_file.setFormatter(formatter(_json_line))
+        to_file.name = HANDLER
         root.addHandler(to_file)
         console.setFormatter(formatter(_short_line))
         console.setLevel(logging.WARNING)
+    console.name = HANDLER
     root.addHandler(console)
 
     root.setLevel(FOREIGN_LEVEL)
@@ -78,6 +81,14 @@ def configure(process: str, *, level: str = "info", file: Path | None = None) ->
         logging.getLogger(ours).setLevel(level.upper())
     sys.excepthook = _log_uncaught
     threading.excepthook = _log_uncaught_in_thread
+
+
+def unconfigure() -> None:
+    """Take away what `configure` set up; handlers of others stay."""
+    root = logging.getLogger()
+    for handler in [handler for handler in root.handlers if handler.name == HANDLER]:
+        root.removeHandler(handler)
+        handler.close()
 
 
 def redact_url(url: str) -> str:
@@ -138,19 +149,18 @@ def _short_line(_: WrappedLogger, __: str, event: EventDict) -> str:
     line = f"{process} {level}: {sentence}" + (f" ({extras})" if extras else "")
     if exception:
         where = exception["frames"][-1] if exception["frames"] else "?"
-        line += f"\n  {exception['type']}: {exception.get('message', '')} at {where}"
+        said = f": {exception['message']}" if "message" in exception else ""
+        line += f"\n  {exception['type']}{said} at {where}"
     return SECRETS.sub("***", line)
 
 
 def _log_uncaught(kind: type[BaseException], error: BaseException, _: TracebackType | None) -> None:
     if not issubclass(kind, KeyboardInterrupt):
-        structlog.get_logger("chainmemory").critical(
-            "The process ends on an error nobody caught", action="process.crash", exc_info=error
-        )
+        log.critical("The process ends on an error nobody caught", action="process.crash", exc_info=error)
 
 
 def _log_uncaught_in_thread(uncaught: threading.ExceptHookArgs) -> None:
     name = uncaught.thread.name if uncaught.thread else "?"
-    structlog.get_logger("chainmemory").critical(
+    log.critical(
         f"Thread {name} ends on an error nobody caught", action="thread.crash", exc_info=uncaught.exc_value
     )

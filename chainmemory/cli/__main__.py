@@ -1,0 +1,5 @@
+"""`python -m chainmemory.cli`: how the supervisor starts its children."""
+
+from chainmemory.cli import main
+
+main()

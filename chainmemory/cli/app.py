@@ -1,0 +1,54 @@
+"""All commands put together, and the one place that turns an error into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from chainmemory import __version__
+from chainmemory.cli.processes import api, chain, worker
+from chainmemory.cli.serve import serve
+from chainmemory.cli.supervisor import EXIT_CONFIGURATION, LIFELINE_VARIABLE
+from chainmemory.errors import ChainMemoryError, ConfigurationError, IntegrityError
+
+EXIT_WRONG = 1
+"""What was checked is wrong."""
+EXIT_UNCHECKED = 2
+"""It couldn't be done or checked: wrong use, a refusal, a server or a chain that isn't there."""
+
+app = typer.Typer(
+    name="chainmemory",
+    help="A memory for AI agents that can be proved.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(serve)
+app.command()(chain)
+app.command()(api)
+app.command()(worker)
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    """Run a command; every failure is one sentence on stderr and an exit code."""
+    try:
+        app()
+    except ChainMemoryError as error:
+        typer.echo(f"chainmemory: {error.message}", err=True)
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: ChainMemoryError) -> int:
+    """Return 1 where something checked is wrong, else 2; a supervisor is told of wrong settings."""
+    if isinstance(error, ConfigurationError) and LIFELINE_VARIABLE in os.environ:
+        return EXIT_CONFIGURATION
+    return EXIT_WRONG if isinstance(error, IntegrityError) else EXIT_UNCHECKED
