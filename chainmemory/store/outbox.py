@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import and_, bindparam, func, select, text, tuple_, update
+from sqlalchemy import and_, bindparam, func, or_, select, text, tuple_, update
 from sqlalchemy.sql import Select
 
 from chainmemory.store.leases import Lease, Leases
@@ -181,10 +181,12 @@ class Outbox:
     def due(self, kind: str, *, now: str, limit: int) -> list[OutboxRow]:
         """Return up to `limit` rows of `memory` or `head` to send at `now`, the longest waiting ones,
         sorted by (subject, position).
+
+        What was never tried is always due: a clock that was set back must not hold it up.
         """
         query = (
             select(*COLUMNS)
-            .where(_O.kind == kind, _IS_OPEN, _WAITING, _O.next_attempt_at <= now)
+            .where(_O.kind == kind, _IS_OPEN, _WAITING, or_(_O.status == PENDING, _O.next_attempt_at <= now))
             .order_by(_O.id)
             .limit(limit)
         )
@@ -205,7 +207,8 @@ class Outbox:
             for row in page:
                 if row.subject in blocked:
                     continue
-                if row.next_attempt_at > now or (row.subject, row.position) in uncovered:
+                rests = row.status == FAILED and row.next_attempt_at > now
+                if rests or (row.subject, row.position) in uncovered:
                     blocked.add(row.subject)
                     continue
                 ready.append(row)

@@ -273,3 +273,23 @@ deployments = Table(
     Column("code_hash", Ascii, nullable=False),
     Column("created_at", Ascii, nullable=False),
 )
+
+# What the worker last said of itself; a row for each lease, written only under it.
+worker_status = Table(
+    "worker_status",
+    metadata,
+    Column("name", Ascii, primary_key=True),
+    Column("holder", Ascii, nullable=False),
+    Column("state", Ascii, nullable=False),
+    Column("words", Text, nullable=False),
+    Column("error", Text),
+    Column("signer", Ascii),
+    # Wei need not fit 64 bits: a decimal string.
+    Column("balance", Ascii),
+    Column("chain_id", BigInteger),
+    Column("head_number", BigInteger),
+    Column("head_at", Ascii),
+    Column("contracts", Text, nullable=False),
+    Column("started_at", Ascii, nullable=False),
+    Column("beat_at", Ascii, nullable=False),
+)

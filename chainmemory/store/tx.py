@@ -14,6 +14,7 @@ from chainmemory.store.projects import Projects
 from chainmemory.store.sql import Session
 from chainmemory.store.states import States
 from chainmemory.store.transactions import Transactions
+from chainmemory.store.worker import Worker
 
 
 class Tx:
@@ -35,6 +36,7 @@ class Tx:
         "projects",
         "states",
         "transactions",
+        "worker",
     )
 
     def __init__(self, session: Session) -> None:
@@ -47,5 +49,6 @@ class Tx:
         self.leases = Leases(session)
         self.outbox = Outbox(session, self.leases)
         self.transactions = Transactions(session, self.leases)
+        self.worker = Worker(session, self.leases)
         self.idempotency = Idempotency(session)
         self.deployments = Deployments(session)

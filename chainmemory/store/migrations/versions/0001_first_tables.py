@@ -57,6 +57,23 @@ def upgrade() -> None:
         unique=False,
     )
     op.create_table(
+        "worker_status",
+        sa.Column("name", ASCII, nullable=False),
+        sa.Column("holder", ASCII, nullable=False),
+        sa.Column("state", ASCII, nullable=False),
+        sa.Column("words", sa.Text(), nullable=False),
+        sa.Column("error", sa.Text(), nullable=True),
+        sa.Column("signer", ASCII, nullable=True),
+        sa.Column("balance", ASCII, nullable=True),
+        sa.Column("chain_id", sa.BigInteger(), nullable=True),
+        sa.Column("head_number", sa.BigInteger(), nullable=True),
+        sa.Column("head_at", ASCII, nullable=True),
+        sa.Column("contracts", sa.Text(), nullable=False),
+        sa.Column("started_at", ASCII, nullable=False),
+        sa.Column("beat_at", ASCII, nullable=False),
+        sa.PrimaryKeyConstraint("name", name=op.f("pk_worker_status")),
+    )
+    op.create_table(
         "citations",
         sa.Column("project_id", ASCII, nullable=False),
         sa.Column("version", sa.BigInteger(), autoincrement=False, nullable=False),

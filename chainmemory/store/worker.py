@@ -1,0 +1,169 @@
+"""What the anchor worker says of itself, and the blocks it counts on (design.md, rules 4 and 5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import orjson
+from sqlalchemy import bindparam, delete, insert, select, update
+
+from chainmemory.store.leases import Lease, Leases
+from chainmemory.store.outbox_rows import ANCHORED, PENDING, STATE, SUBMITTED
+from chainmemory.store.sql import Session, Statement
+from chainmemory.store.tables import chain_transactions, outbox, worker_status
+from chainmemory.store.transactions import CONFIRMED, MINED, SENT, SIGNED
+
+
+class WorkerStatus(NamedTuple):
+    """A worker's own words.
+
+    `state` is `working`, `waiting` (an error that may pass), or `stopped`; `words` a sentence for people;
+    `balance` wei; `contracts` addresses by name; times as `time`.
+    """
+
+    name: str
+    holder: str
+    state: str
+    words: str
+    error: str | None
+    signer: str | None
+    balance: int | None
+    chain_id: int | None
+    head_number: int | None
+    head_at: str | None
+    contracts: dict[str, str]
+    started_at: str
+    beat_at: str
+
+
+class KnownBlock(NamedTuple):
+    """A block that anchors are in, as it was when they were recorded."""
+
+    number: int
+    hash: str
+
+
+_S = worker_status.c
+_O = outbox.c
+_T = chain_transactions.c
+_FIELDS = WorkerStatus._fields
+_DELETE = Statement(delete(worker_status).where(_S.name == bindparam("of")), "of")
+_INSERT = Statement(insert(worker_status).values({name: bindparam(name) for name in _FIELDS}), *_FIELDS)
+_ALL = Statement(select(*(_S[name] for name in _FIELDS)).order_by(_S.name))
+_ROW_BLOCKS = Statement(
+    select(_O.block_number, _O.block_hash)
+    .where(_O.block_number.is_not(None), _O.block_number < bindparam("below"))
+    .order_by(_O.block_number.desc())
+    .limit(1),
+    "below",
+)
+_TX_BLOCKS = Statement(
+    select(_T.block_number, _T.block_hash)
+    .where(
+        _T.chain_id == bindparam("chain"),
+        _T.signer == bindparam("who"),
+        _T.status == MINED,
+        _T.block_number < bindparam("below"),
+    )
+    .order_by(_T.block_number.desc())
+    .limit(1),
+    "chain",
+    "who",
+    "below",
+)
+_REOPEN = Statement(
+    update(chain_transactions)
+    .where(_T.tx_hash == bindparam("tx"), _T.status.in_([MINED, CONFIRMED]))
+    .values(status=SENT, block_number=None, block_hash=None, gas_used=None, updated_at=bindparam("now")),
+    "now",
+    "tx",
+)
+
+
+class Worker:
+    """`tx.worker`."""
+
+    def __init__(self, session: Session, leases: Leases) -> None:
+        self._session = session
+        self._leases = leases
+
+    def report(self, lease: Lease, status: WorkerStatus) -> None:
+        """Replace what the worker under this lease says of itself."""
+        self._leases.guard(lease)
+        self._session.run(_DELETE, (status.name,))
+        balance = None if status.balance is None else str(status.balance)
+        row = status._replace(
+            balance=balance,  # type: ignore[arg-type]
+            contracts=orjson.dumps(status.contracts).decode(),  # type: ignore[arg-type]
+        )
+        self._session.run(_INSERT, tuple(row))
+
+    def statuses(self) -> list[WorkerStatus]:
+        """Return what each worker last said, by name."""
+        found = [WorkerStatus(*row) for row in self._session.all(_ALL)]
+        return [
+            row._replace(
+                balance=None if row.balance is None else int(row.balance),
+                contracts=orjson.loads(row.contracts),  # type: ignore[arg-type]
+            )
+            for row in found
+        ]
+
+    def status(self) -> WorkerStatus | None:
+        """Return what the worker that spoke last said; None if none ever ran."""
+        return max(self.statuses(), key=lambda status: status.beat_at, default=None)
+
+    def block_below(self, chain_id: int, signer: str, number: int) -> KnownBlock | None:
+        """Return the highest block below `number` that an anchor or a mined transaction is recorded in."""
+        found = [
+            KnownBlock(int(row[0]), row[1])
+            for row in (
+                self._session.one(_ROW_BLOCKS, (number,)),
+                self._session.one(_TX_BLOCKS, (chain_id, signer, number)),
+            )
+            if row is not None
+        ]
+        return max(found, default=None)
+
+    def transactions_above(self, chain_id: int, signer: str, number: int) -> list[str]:
+        """Return the hashes of a signer's mined or confirmed transactions in blocks above `number`."""
+        query = select(_T.tx_hash).where(
+            _T.chain_id == chain_id,
+            _T.signer == signer,
+            _T.status.in_([MINED, CONFIRMED]),
+            _T.block_number > number,
+        )
+        return [row[0] for row in self._session.query(query)]
+
+    def reopen(self, lease: Lease, tx_hash: str, *, now: str) -> None:
+        """Take a transaction back to `sent`: its block is no longer in the chain."""
+        self._leases.guard(lease)
+        self._session.run(_REOPEN, (now, tx_hash))
+
+    def requeue_states_above(self, lease: Lease, project_id: str, version: int, *, now: str) -> int:
+        """Put a project's later states that count as anchored, or sent, back in the queue: the chain
+        lacks them.
+
+        Those in a transaction that is still out stay with it. Returns how many.
+        """
+        self._leases.guard(lease)
+        still_out = select(_T.tx_hash).where(_T.status.in_([SIGNED, SENT, MINED]))
+        return self._session.execute(
+            update(outbox)
+            .where(
+                _O.kind == STATE,
+                _O.subject == project_id,
+                _O.position > version,
+                _O.status.in_([SUBMITTED, ANCHORED]),
+                _O.tx_hash.not_in(still_out),
+            )
+            .values(
+                status=PENDING,
+                tx_hash=None,
+                block_number=None,
+                block_hash=None,
+                anchor_id=None,
+                anchored_at=None,
+                next_attempt_at=now,
+            )
+        )
