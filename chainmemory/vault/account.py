@@ -1,0 +1,130 @@
+"""One account's vault: everything it said is sealed under its account key (protocol §4)."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from chainmemory.errors import IntegrityError
+from chainmemory.vault.cipher import KEY_BYTES, Cipher
+from chainmemory.vault.places import key_seed_place, small_place
+from chainmemory.vault.words import words
+
+TOKEN_BYTES: Final = 8
+"""Bytes of a keyed token in the tag and search indexes."""
+
+_DATA_KEY: Final = b"CM_DATA_KEY_V1\x00"
+_INDEX_KEY: Final = b"CM_INDEX_KEY_V1\x00"
+_MAX_FREQUENCY: Final = 255
+_MAX_CACHED_TOKENS: Final = 20_000
+
+
+class Sealed(NamedTuple):
+    """A blob under its own data key, and the seed of that key wrapped by the account key."""
+
+    blob: bytes
+    wrapped_seed: bytes
+
+
+class AccountVault:
+    """Seals and opens what belongs to one account; safe to share between threads.
+
+    Big things (memories, state blobs) each have a data key of their own, so that destroying one seed destroys
+    one thing. Small ones (tags, labels, names, stored answers, project secrets) are under the account key
+    itself.
+    """
+
+    def __init__(self, account_id: str, account_key: bytes) -> None:
+        """Take the account's unwrapped 32-byte key; ValueError on another length."""
+        self.account_id = account_id
+        self._key = account_key
+        self._cipher = Cipher(account_key)
+        self._tag_key = self._derive(b"tags")
+        self._search_key = self._derive(b"search")
+        self._hash_key = self._derive(b"hashes")
+        self._known: dict[str, bytes] = {}
+
+    @staticmethod
+    def new_key() -> bytes:
+        """Make a random 32-byte account key."""
+        return os.urandom(KEY_BYTES)
+
+    def seal(self, plaintext: bytes, place: bytes) -> Sealed:
+        """Seal a blob under a fresh data key of its own; `place` is from `chainmemory.vault.places`."""
+        seed = os.urandom(KEY_BYTES)
+        blob = Cipher(self._data_key(seed)).encrypt(plaintext, place)
+        return Sealed(blob, self._cipher.encrypt(seed, key_seed_place(self.account_id, place)))
+
+    def open(self, blob: bytes, wrapped_seed: bytes, place: bytes) -> bytes:
+        """Open a sealed blob; IntegrityError if it or its seed was changed or belongs to another place."""
+        seed = self._cipher.decrypt(wrapped_seed, key_seed_place(self.account_id, place))
+        return Cipher(self._data_key(seed)).decrypt(blob, place)
+
+    def seal_small(self, data: bytes, role: str, **ids: str | int) -> bytes:
+        """Seal a small thing under the account key; `role` and `ids` name the one row and column it
+        belongs to.
+        """
+        return self._cipher.encrypt(data, small_place(self.account_id, role, ids))
+
+    def open_small(self, blob: bytes, role: str, **ids: str | int) -> bytes:
+        """Open what `seal_small` made; IntegrityError if it was changed or belongs elsewhere."""
+        return self._cipher.decrypt(blob, small_place(self.account_id, role, ids))
+
+    def keyed_hash(self, role: str, data: bytes) -> str:
+        """Return 64 hex digits that only this account's key can make, for comparing without keeping the
+        data.
+        """
+        return hmac.digest(self._hash_key, role.encode() + b"\x00" + data, "sha256").hex()
+
+    def tag_token(self, tag: str) -> bytes:
+        """Return the 8-byte token that stands for a tag, exactly as it is written, in
+        `memories.tag_tokens`.
+        """
+        return _token(self._tag_key, tag)
+
+    def tag_tokens(self, tags: Iterable[str]) -> bytes:
+        """Return the tokens of all tags, one after another, ascending."""
+        return b"".join(sorted({self.tag_token(tag) for tag in tags}))
+
+    def search_tokens(self, text: str) -> bytes:
+        """Return the index of a text: its n different words' tokens ascending (8n bytes), then how often each
+        occurs (n bytes, at most 255). Neither the
+        words nor their order can be read from it."""
+        known = self._known
+        counts = {
+            known.get(word) or self._search_token(word): count for word, count in Counter(words(text)).items()
+        }
+        tokens = sorted(counts)
+        frequencies = [counts[token] for token in tokens]
+        if frequencies and max(frequencies) > _MAX_FREQUENCY:
+            frequencies = [min(count, _MAX_FREQUENCY) for count in frequencies]
+        return b"".join(tokens) + bytes(frequencies)
+
+    def query_tokens(self, text: str) -> list[bytes]:
+        """Return the tokens of a search's words, each once, in order."""
+        return [self._search_token(word) for word in dict.fromkeys(words(text))]
+
+    def _search_token(self, word: str) -> bytes:
+        token = self._known.get(word)
+        if token is None:
+            if len(self._known) >= _MAX_CACHED_TOKENS:
+                self._known.clear()
+            token = self._known[word] = _token(self._search_key, word)
+        return token
+
+    def _data_key(self, seed: bytes) -> bytes:
+        if len(seed) != KEY_BYTES:
+            raise IntegrityError(f"A key seed has {KEY_BYTES} bytes, not {len(seed)}.", code="undecryptable")
+        return hmac.digest(self._key, _DATA_KEY + seed, "sha256")
+
+    def _derive(self, purpose: bytes) -> bytes:
+        return hmac.digest(self._key, _INDEX_KEY + purpose, "sha256")
+
+
+def _token(key: bytes, text: str) -> bytes:
+    # Lone surrogates never get here (protocol §1), but a token of one is no reason to fail.
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=TOKEN_BYTES, key=key).digest()
