@@ -15,6 +15,15 @@ class ChainUnavailable(Unavailable):
     code = "chain_unavailable"
 
 
+class NodeRefused(ChainUnavailable):
+    """The node answered a read with an error; `rpc_code` is its number, `data` the bytes that came with it."""
+
+    def __init__(self, message: str, rpc_code: int, data: bytes = b"") -> None:
+        super().__init__(message)
+        self.rpc_code = rpc_code
+        self.data = data
+
+
 class WrongChain(ConfigurationError):
     """The node serves another chain than the one the settings, or the earlier anchors, name."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from chainmemory.chain.failures import (
     CallReverted,
     ChainUnavailable,
+    NodeRefused,
     TransactionRefused,
     classify,
     public_name,
@@ -99,6 +100,28 @@ class Gateway:
             if isinstance(answer, list):
                 return [to_checksum_address(address) for address in answer]
         return []
+
+    def ask(self, method: str, params: Sequence[Any]) -> Any:
+        """Return the result of any JSON-RPC method as the node words it.
+
+        Raises NodeRefused with the node's error code where it answers with an error, so that a reader can
+        tell "there is none" (None) from "it won't say".
+        """
+
+        def fetch(w3: Web3) -> Any:
+            answer: Mapping[str, Any] = w3.provider.make_request(cast(Any, method), list(params))
+            problem = answer.get("error")
+            if problem is not None:
+                code = problem.get("code") if isinstance(problem, Mapping) else None
+                words = problem.get("message") if isinstance(problem, Mapping) else problem
+                raise NodeRefused(
+                    scrub(f"The node at {self.name} refused {method}: {words}", self._url),
+                    code if isinstance(code, int) else 0,
+                    _bytes_in(problem),
+                )
+            return answer["result"]
+
+        return self._ask(method, fetch)
 
     def raw(self, method: str, params: Sequence[Any]) -> Any:
         """Return the result of any JSON-RPC method as the node words it, None where it doesn't offer it."""
@@ -285,8 +308,14 @@ def _revert_data(error: Exception) -> bytes:
         answer = getattr(error, "rpc_response", None) or {}
         problem = answer.get("error") if isinstance(answer, Mapping) else None
         data = problem.get("data") if isinstance(problem, Mapping) else None
-    if isinstance(data, Mapping):
-        data = data.get("data")
+    return _bytes_in(data)
+
+
+def _bytes_in(data: Any) -> bytes:
+    """Return the bytes that an error's `data` holds, at whichever depth a client puts them."""
+    for _ in range(2):
+        if isinstance(data, Mapping):
+            data = data.get("data")
     if isinstance(data, str) and data.startswith("0x"):
         try:
             return bytes.fromhex(data[2:])
