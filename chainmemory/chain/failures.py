@@ -16,7 +16,7 @@ class ChainUnavailable(Unavailable):
 
 
 class NodeRefused(ChainUnavailable):
-    """The node answered a read with an error; `rpc_code` is its number, `data` the bytes that came with it."""
+    """The node answered a read with an error; `rpc_code` is its number, `data` the bytes that came along."""
 
     def __init__(self, message: str, rpc_code: int, data: bytes = b"") -> None:
         super().__init__(message)
