@@ -8,9 +8,15 @@ import sys
 import typer
 
 from chainmemory import __version__
+from chainmemory.cli import import_git
+from chainmemory.cli.account_commands import keys, status
+from chainmemory.cli.demo import demo
+from chainmemory.cli.memory_commands import memories, save
 from chainmemory.cli.processes import api, chain, worker
 from chainmemory.cli.serve import serve
+from chainmemory.cli.state_commands import ops, state
 from chainmemory.cli.supervisor import EXIT_CONFIGURATION, LIFELINE_VARIABLE
+from chainmemory.cli.verify import verify
 from chainmemory.errors import ChainMemoryError, ConfigurationError, IntegrityError
 
 EXIT_WRONG = 1
@@ -26,10 +32,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(serve)
-app.command()(chain)
-app.command()(api)
-app.command()(worker)
+for command in (serve, status, demo, save, memories, ops, state, verify, chain, api, worker):
+    app.command()(command)
+app.add_typer(keys, name="keys")
+app.add_typer(import_git.app, name="import")
 
 
 @app.command()

@@ -1,0 +1,100 @@
+"""Which server the commands talk to, and with which key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from chainmemory.cli.home import prepare_home, running_url
+from chainmemory.client import Client, Json
+from chainmemory.errors import ConfigurationError, Unauthorized
+from chainmemory.settings import Settings
+
+KEY_VARIABLE = "CHAINMEMORY_API_KEY"
+KEPT = "client.json"
+
+
+def server_url(settings: Settings, url: str | None) -> str:
+    """Return the server's address: as given, else that of the server on the home."""
+    return (url or running_url(settings)).rstrip("/")
+
+
+def connect(home: Path | None, url: str | None) -> Client:
+    """Return a client with the key of CHAINMEMORY_API_KEY, or else the one kept in the home.
+
+    Raises Unauthorized where there is neither.
+    """
+    client, key = _client(Settings.load(home=home), url)
+    if key is None:
+        raise Unauthorized(
+            "There is no API key: create an account with `chainmemory keys create`, or put a key in "
+            f"{KEY_VARIABLE}."
+        )
+    return client
+
+
+def connect_publicly(settings: Settings, url: str | None) -> Client:
+    """Return a client for the public routes, with a key where there is one."""
+    return _client(settings, url)[0]
+
+
+def _client(settings: Settings, url: str | None) -> tuple[Client, str | None]:
+    place = server_url(settings, url)
+    key = os.environ.get(KEY_VARIABLE) or _kept_key(settings, place, given=url is not None)
+    return Client(place, key), key
+
+
+def keep(settings: Settings, place: str, created: Json) -> Path:
+    """Write an account's key to the home (mode 0600), for the commands that follow."""
+    prepare_home(settings.home)
+    path = settings.home / KEPT
+    new = path.with_suffix(".new")
+    kept = {"url": place, "account_id": created["account_id"], "api_key": created["api_key"]}
+    with new.open("wb") as file:  # private by prepare_home's umask
+        file.write(orjson.dumps(kept, option=orjson.OPT_INDENT_2))
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
+    return path
+
+
+def kept_account(settings: Settings) -> dict[str, Any] | None:
+    """Return what `keep` wrote, or None."""
+    path = settings.home / KEPT
+    try:
+        kept: Any = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, orjson.JSONDecodeError) as error:
+        raise ConfigurationError(f"{path} can't be read: {type(error).__name__}.") from None
+    if not isinstance(kept, dict) or not isinstance(kept.get("api_key"), str):
+        raise ConfigurationError(f"{path} isn't a file of `chainmemory keys create`; remove or restore it.")
+    return kept
+
+
+def _kept_key(settings: Settings, place: str, *, given: bool) -> str | None:
+    """Return the home's key for the home's own server, whatever its port, or for the address it was made at.
+
+    Never for another address: it would be sent to a stranger.
+    """
+    kept = kept_account(settings)
+    if kept is None or (given and place not in (kept.get("url"), running_url(settings))):
+        return None
+    return str(kept["api_key"])
+
+
+def text_argument(text: str) -> str:
+    """Return a text given on the command line, `-` meaning all of stdin.
+
+    Raises ConfigurationError where the bytes are no UTF-8.
+    """
+    try:
+        given = sys.stdin.buffer.read().decode() if text == "-" else text
+        given.encode()
+    except UnicodeError:
+        raise ConfigurationError("The text isn't valid UTF-8.") from None
+    return given

@@ -1,0 +1,75 @@
+"""`chainmemory keys` and `status`: who am I, and how is the server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chainmemory.cli import options
+from chainmemory.cli.account import connect_publicly, keep, kept_account, server_url
+from chainmemory.cli.output import as_text, print_json
+from chainmemory.client import Client
+from chainmemory.errors import ConfigurationError, Unauthorized, Unavailable
+from chainmemory.settings import Settings
+
+keys = typer.Typer(help="Accounts and their API keys.", no_args_is_help=True)
+
+
+@keys.callback()
+def _group() -> None:
+    """Accounts and their API keys."""
+
+
+@keys.command("create")
+def create(
+    home: options.Home = None,
+    url: options.Url = None,
+    save: Annotated[
+        bool, typer.Option(help="Keep the key in the home (client.json, mode 0600) for later commands.")
+    ] = True,
+    replace: Annotated[bool, typer.Option(help="Take the place of a key that is kept already.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Create an account on a running server and print its owner key, which is shown this once."""
+    settings = Settings.load(home=home)
+    # Looked at first: a key that can't be kept would be lost, for it is shown once.
+    if save and not replace and kept_account(settings) is not None:
+        raise ConfigurationError(
+            f"{settings.home} already keeps an account's key. Use --no-save to only print the new one, "
+            "or --replace to keep it instead."
+        )
+    place = server_url(settings, url)
+    token = settings.admin_token.get_secret_value() if settings.admin_token else None
+    with Client(place) as client:
+        created = client.create_account(admin_token=token)
+    if as_json:
+        print_json(created)
+    else:
+        typer.echo(f"account  {created['account_id']}\napi key  {created['api_key']}")
+        typer.echo("The key is shown this once; the server keeps only its hash.", err=True)
+    if save:
+        path = keep(settings, place, created)
+        typer.echo(f"Later commands find it in {path}.", err=True)
+
+
+def status(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:
+    """Show how the server, its chain and its worker are. Exit code 1: not ready; 2: not there."""
+    settings = Settings.load(home=home)
+    with connect_publicly(settings, url) as client:
+        ready = client.ready()
+        code = int(ready.pop("status_code"))
+        shown: dict[str, object] = {"url": client.url, "ready": code == 200, "readyz": ready}
+        try:
+            shown["chain"] = client.chain()
+        except Unavailable as error:
+            shown["chain"] = {"error": error.message}
+        try:
+            shown["account"] = client.profile()
+        except Unauthorized:
+            shown["account"] = None
+    if as_json:
+        print_json(shown)
+    else:
+        typer.echo(as_text(shown))
+    raise typer.Exit(0 if code == 200 else 1)

@@ -1,0 +1,69 @@
+"""`chainmemory save` and `memories`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chainmemory.cli import options
+from chainmemory.cli.account import connect, text_argument
+from chainmemory.cli.output import print_json, printable
+
+LINE = 100
+
+
+def save(
+    text: Annotated[str, typer.Argument(help="What to remember; - reads it from stdin.", metavar="TEXT")],
+    project: Annotated[str | None, typer.Option(help="The project it belongs to.")] = None,
+    category: Annotated[str | None, typer.Option(help="DECISION, LEARNING, INTERACTION, STATE, …")] = None,
+    importance: Annotated[int | None, typer.Option(help="1 to 10.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be repeated.")] = None,
+    kind: Annotated[str | None, typer.Option(help="A free-form event type.")] = None,
+    occurred_at: Annotated[
+        str | None, typer.Option(help="When it happened, as 2026-09-13T22:02:35Z.", metavar="TIME")
+    ] = None,
+    home: options.Home = None,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Save a memory."""
+    content = text_argument(text)
+    with connect(home, url) as client:
+        saved = client.save(
+            content,
+            project=project,
+            category=category,
+            importance=importance,
+            tags=tag or None,
+            kind=kind,
+            occurred_at=occurred_at,
+            platform="cli",
+        )
+    if as_json:
+        print_json(saved)
+    else:
+        typer.echo(f"memory {saved['memory_number']}  {saved['event_hash']}")
+
+
+def memories(
+    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="At most this many, newest first.")] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first.")] = 0,
+    home: options.Home = None,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List memories, newest first."""
+    with connect(home, url) as client:
+        page = client.memories(limit=limit, offset=offset, project=project)
+    if as_json:
+        print_json(page)
+        return
+    for memory in page["memories"]:
+        first_line = printable((memory["summary"] or "(no text here)").strip().split("\n")[0])[:LINE]
+        typer.echo(
+            f"{memory['memory_number']:>6}  {memory['occurred_at'][:16]}  {memory['category']:<11}  "
+            f"{memory['chain_sync']:<9}  {first_line}"
+        )
+    typer.echo(f"{len(page['memories'])} of {page['total']}", err=True)
