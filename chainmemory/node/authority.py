@@ -1,0 +1,161 @@
+"""The sealing process: the one writer of blocks, whether sealed here or pulled from peers.
+
+It shares nothing with the RPC process but the chain's file and a socket: a byte means that something may have
+changed (a transaction, a vote), the socket's end means that the RPC process is gone, and then so is this one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import random
+import signal
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+
+from eth_keys.datatypes import PrivateKey
+
+from chainmemory.node.blocks import BlockStore, Change
+from chainmemory.node.clique import OUT_OF_TURN
+from chainmemory.node.config import NodeConfig
+from chainmemory.node.database import open_connection
+from chainmemory.node.genesis import Genesis
+from chainmemory.node.sealer import Sealer, Turn
+from chainmemory.node.vm import BlockHeaderAPI, ValidationError
+
+log = logging.getLogger("chainmemory.node")
+
+STOP = b"q"
+WAKE = b"w"
+WIGGLE_SECONDS = 0.5
+"""An authority out of turn waits so long, plus up to as much for each half of the others (EIP-225)."""
+IDLE_SECONDS = 5.0
+RETRY_SECONDS = 1.0
+
+Job = Callable[[BlockStore], None]
+"""Something another thread wants done by the one that owns the chain."""
+
+
+class Authority:
+    """The loop that seals when it is time, and runs the jobs of the peer threads in between."""
+
+    def __init__(
+        self,
+        store: BlockStore,
+        sealer: Sealer | None,
+        *,
+        empty_blocks: bool = False,
+        now: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = store
+        self.sealer = sealer
+        self.events: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self.stopping = False
+        self._empty_blocks = empty_blocks
+        self._now = now
+        self._monotonic = monotonic
+        self._seen: bytes | None = None
+        self._seen_at = 0.0
+        self._wiggle = 0.0
+
+    def wake(self) -> None:
+        """Let the loop look again whether there is something to seal; may be called from any thread."""
+        self.events.put(None)
+
+    def run(self) -> None:
+        """Work until `stopping` is set."""
+        while not self.stopping:
+            try:
+                wait = self._step()
+            except (sqlite3.Error, ValidationError):
+                log.exception("sealing failed")
+                wait = RETRY_SECONDS
+            if wait > 0:
+                self._serve(wait)
+
+    def _step(self) -> float:
+        """Seal if it is time; return how many seconds to wait before looking again."""
+        if self.sealer is None:
+            return IDLE_SECONDS
+        head = self.store.head
+        turn = self.sealer.turn(head)
+        if turn is None or not (turn.vote or self._empty_blocks or self.sealer.has_work(head)):
+            return IDLE_SECONDS
+        remaining = self._due(head, turn)
+        if remaining > 0:
+            return remaining
+        change = self.sealer.seal()
+        if change is not None:
+            _log_change("sealed", change)
+        return 0.0
+
+    def _due(self, head: BlockHeaderAPI, turn: Turn) -> float:
+        """Return the seconds until this authority may seal on `head`.
+
+        Where the clock went back behind the head's time, a period must still pass, but no more: the chain
+        must not stand still for as long as the clock was wrong.
+        """
+        if self._seen != head.hash:
+            self._seen, self._seen_at = bytes(head.hash), self._monotonic()
+            share = len(turn.signers) // 2 + 1
+            self._wiggle = WIGGLE_SECONDS * (1 + random.random() * share)
+        period = self.store.genesis.period
+        wait = head.timestamp + period - self._now()
+        if wait > period:
+            wait = self._seen_at + period - self._monotonic()
+        return wait + (self._wiggle if turn.difficulty == OUT_OF_TURN else 0.0)
+
+    def _serve(self, seconds: float) -> None:
+        """Run jobs until one came or the time is over."""
+        with contextlib.suppress(queue.Empty):
+            job = self.events.get(timeout=min(seconds, IDLE_SECONDS))
+            while True:
+                if job is not None:
+                    job(self.store)
+                job = self.events.get_nowait()
+
+
+def _log_change(verb: str, change: Change) -> None:
+    block = change.block
+    log.info(
+        "%s block %d 0x%s with %d transactions", verb, block.number, block.hash.hex(), len(block.transactions)
+    )
+    if change.dropped:
+        log.warning("reorganised: %d blocks left the chain", len(change.dropped))
+
+
+def run_authority(
+    config: NodeConfig, genesis: Genesis, key: PrivateKey | None, control: socket.socket
+) -> None:
+    """Be the sealing process, until `control` says stop or ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the RPC process decides, and says so through `control`
+    random.seed()
+    connection = open_connection(config.database_path, cache_mib=16)
+    store = BlockStore(connection, genesis)
+    sealer = Sealer(store, key) if key is not None else None
+    authority = Authority(store, sealer, empty_blocks=config.empty_blocks)
+    threading.Thread(target=_listen, args=(control, authority), name="control", daemon=True).start()
+    try:
+        authority.run()
+    finally:
+        connection.close()
+
+
+def _listen(control: socket.socket, authority: Authority) -> None:
+    while True:
+        try:
+            received = control.recv(4096)
+        except OSError:
+            received = b""
+        if not received:
+            os._exit(1)  # the RPC process was killed: leave nothing half done, exactly as a crash of our own
+        if STOP in received:
+            authority.stopping = True
+        authority.wake()
