@@ -26,8 +26,9 @@ _SAFE_DIGITS: Final = len(str(MAX_SAFE_INTEGER))
 # Where none of these two occurs, no integer can leave ±(2^53−1) and no number can overflow a double.
 _BIG_NUMBER: Final = re.compile(r"[0-9]{16}|[eE]\+?[0-9]{3}")
 _SURROGATE_ESCAPE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-# A string (also one that never ends, so that the scan stays linear) or one bracket outside of strings.
-_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
+# A string, also one that never ends, so that the scan stays linear.
+_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\Z)', re.DOTALL)
+_BRACKETS_ONLY: Final = bytes.maketrans(b"{}", b"[]"), bytes(set(range(256)) - set(b"[]{}"))
 
 
 def canonical(value: Any) -> bytes:
@@ -83,18 +84,18 @@ def _decode(data: bytes | str) -> str:
 
 
 def _check_depth(text: str) -> None:
+    """Refuse deep nesting before the parser meets it, peeling the innermost level until none is left."""
     if text.count("[") + text.count("{") <= MAX_DEPTH:
         return
-    depth = 0
-    for match in _STRING_OR_BRACKET.finditer(text):
-        token = match[0]
-        if token in ("[", "{"):
-            depth += 1
-            # A string or a number within the deepest container is one level more.
-            if depth > MAX_DEPTH:
-                raise InvalidJson(f"the JSON is nested deeper than {MAX_DEPTH} levels")
-        elif token in ("]", "}"):
-            depth -= 1
+    left = _STRING.sub(b"", text.encode("utf-8")).translate(*_BRACKETS_ONLY)
+    for _ in range(MAX_DEPTH):
+        peeled = left.replace(b"[]", b"")
+        if len(peeled) == len(left):
+            break
+        left = peeled
+    # Unbalanced leftovers are the parser's to refuse, as long as they can't take it deep.
+    if b"[]" in left or left.count(b"[") > MAX_DEPTH:
+        raise InvalidJson(f"the JSON is nested deeper than {MAX_DEPTH} levels")
 
 
 class _Reader:
