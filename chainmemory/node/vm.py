@@ -48,6 +48,7 @@ __all__ = [
     "Address",
     "BlockAPI",
     "BlockHeaderAPI",
+    "BlockNumber",
     "CliqueChain",
     "CliqueChainDB",
     "CliqueVM",

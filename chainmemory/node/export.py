@@ -1,0 +1,63 @@
+"""Write the chain in the form other clients import: blocks as RLP one after another, and genesis.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from chainmemory.errors import ConfigurationError
+from chainmemory.node.blocks import stored_genesis
+from chainmemory.node.database import ReadDatabase, open_connection
+from chainmemory.node.vm import BlockNumber, CliqueChain, chain_class, encode_block
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    blocks: int
+    """With block 0."""
+    transactions: int
+    head_hash: str
+    genesis: Path
+
+
+def export_chain(data_dir: Path, target: Path, genesis: Path | None = None) -> Exported:
+    """Write the canonical chain of a node's folder to `target`, as `geth export` would.
+
+    The genesis goes to `genesis` (default: genesis.json beside `target`), which geth reads with `geth init`.
+    The node may be running: one snapshot of its file is read. Raises ConfigurationError when the folder holds
+    no chain, or a genesis.json of another chain lies in the way.
+    """
+    path = data_dir / "chain.sqlite"
+    if not path.exists():
+        raise ConfigurationError(f"{data_dir} holds no chain.")
+    genesis_path = genesis or target.parent / "genesis.json"
+    connection = open_connection(path, read_only=True)
+    try:
+        stored = stored_genesis(connection)
+        if stored is None:
+            raise ConfigurationError(f"{data_dir} holds no chain yet.")
+        text = stored.dump()
+        if genesis_path.exists() and genesis_path.read_text() != text:
+            raise ConfigurationError(f"{genesis_path} is the genesis of another chain; move it away first.")
+        database = ReadDatabase(connection)
+        chain = chain_class(stored)(database)
+        with database.snapshot(), target.open("wb") as file:
+            blocks, transactions, head = _write_blocks(chain, file)
+        genesis_path.write_text(text)
+        return Exported(blocks, transactions, "0x" + head.hex(), genesis_path)
+    finally:
+        connection.close()
+
+
+def _write_blocks(chain: CliqueChain, file: BinaryIO) -> tuple[int, int, bytes]:
+    head = chain.get_canonical_head()
+    transactions = 0
+    for number in range(head.block_number + 1):
+        header = chain.get_canonical_block_header_by_number(BlockNumber(number))
+        block = chain.get_block_by_header(header)
+        transactions += len(block.transactions)
+        file.write(encode_block(block))
+    return head.block_number + 1, transactions, bytes(head.hash)
