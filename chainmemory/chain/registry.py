@@ -108,6 +108,23 @@ class MemoryRegistry:
         """Find the first memory recorded with this event hash; None where there is none."""
         return self._find([self._recorded_topics(), None, None, event_hash], from_block)
 
+    def first_recorded(self, memory: MemoryOnChain) -> int | None:
+        """Return the key of the batch root over a recorded memory, as `root_of` takes it."""
+        logs = self._gateway.logs(
+            self.address,
+            [self.abi.topic("BatchRecorded"), memory.account_ref],
+            from_block=memory.block_number,
+            to_block=memory.block_number,
+        )
+        for log in logs:
+            event = self.abi.event(log)
+            if event is None or log.tx_hash != memory.tx_hash:
+                continue
+            first = event.args["firstNumber"]
+            if first <= memory.number < first + event.args["count"]:
+                return int(event.args["firstRecorded"])
+        return None
+
     # -- writing ----------------------------------------------------------------------------------
 
     def encode(self, batches: Sequence[MemoryBatch]) -> bytes:

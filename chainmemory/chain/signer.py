@@ -68,6 +68,18 @@ class Signer:
         )
 
 
+def read_call(raw: bytes) -> tuple[str | None, bytes]:
+    """Read back (to, data) of a transaction that `Signer.sign` made; `to` is None for a creation."""
+    import rlp  # type: ignore[import-untyped]
+    from eth_utils.address import to_checksum_address
+
+    # EIP-155: nonce, gasPrice, gas, to, …; EIP-1559 (type 2): chainId, nonce, tip, max, gas, to, …
+    typed = raw[:1] == b"\x02"
+    fields = rlp.decode(raw[1:] if typed else raw)
+    to, data = (fields[5], fields[7]) if typed else (fields[3], fields[5])
+    return (str(to_checksum_address(to)) if to else None), bytes(data)
+
+
 def load_signer(keystore: Path, password_file: Path) -> Signer:
     """Open an encrypted keystore (Web3 Secret Storage, version 3) with the first line of a password file.
 

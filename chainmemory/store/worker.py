@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.outbox_rows import ANCHORED, PENDING, STATE, SUBMITTED
 from chainmemory.store.sql import Session, Statement
-from chainmemory.store.tables import chain_transactions, outbox, worker_status
-from chainmemory.store.transactions import CONFIRMED, MINED, SENT, SIGNED
+from chainmemory.store.tables import chain_transactions, memories, outbox, worker_status
+from chainmemory.store.transactions import CONFIRMED, FAILED, MINED, SENT, SIGNED
 
 
 class WorkerStatus(NamedTuple):
@@ -37,11 +38,13 @@ class WorkerStatus(NamedTuple):
 
 
 class KnownBlock(NamedTuple):
-    """A block that anchors are in, as it was when they were recorded."""
+    """A height with anchors, and its block's hash as they were recorded with it (several: it changed)."""
 
     number: int
-    hash: str
+    hashes: frozenset[str]
 
+
+IN_A_BLOCK = (MINED, CONFIRMED, FAILED)
 
 _S = worker_status.c
 _O = outbox.c
@@ -50,30 +53,35 @@ _FIELDS = WorkerStatus._fields
 _DELETE = Statement(delete(worker_status).where(_S.name == bindparam("of")), "of")
 _INSERT = Statement(insert(worker_status).values({name: bindparam(name) for name in _FIELDS}), *_FIELDS)
 _ALL = Statement(select(*(_S[name] for name in _FIELDS)).order_by(_S.name))
-_ROW_BLOCKS = Statement(
-    select(_O.block_number, _O.block_hash)
-    .where(_O.block_number.is_not(None), _O.block_number < bindparam("below"))
-    .order_by(_O.block_number.desc())
-    .limit(1),
-    "below",
+_ROW_HEIGHT = Statement(
+    select(func.max(_O.block_number)).where(_O.block_number < bindparam("below")), "below"
 )
-_TX_BLOCKS = Statement(
-    select(_T.block_number, _T.block_hash)
-    .where(
+_TX_HEIGHT = Statement(
+    select(func.max(_T.block_number)).where(
         _T.chain_id == bindparam("chain"),
         _T.signer == bindparam("who"),
         _T.status == MINED,
         _T.block_number < bindparam("below"),
-    )
-    .order_by(_T.block_number.desc())
-    .limit(1),
+    ),
     "chain",
     "who",
     "below",
 )
+_ROW_HASHES = Statement(select(_O.block_hash).where(_O.block_number == bindparam("at")).distinct(), "at")
+_TX_HASHES = Statement(
+    select(_T.block_hash).where(
+        _T.chain_id == bindparam("chain"),
+        _T.signer == bindparam("who"),
+        _T.status == MINED,
+        _T.block_number == bindparam("at"),
+    ),
+    "chain",
+    "who",
+    "at",
+)
 _REOPEN = Statement(
     update(chain_transactions)
-    .where(_T.tx_hash == bindparam("tx"), _T.status.in_([MINED, CONFIRMED]))
+    .where(_T.tx_hash == bindparam("tx"), _T.status.in_(IN_A_BLOCK))
     .values(status=SENT, block_number=None, block_hash=None, gas_used=None, updated_at=bindparam("now")),
     "now",
     "tx",
@@ -115,22 +123,29 @@ class Worker:
 
     def block_below(self, chain_id: int, signer: str, number: int) -> KnownBlock | None:
         """Return the highest block below `number` that an anchor or a mined transaction is recorded in."""
-        found = [
-            KnownBlock(int(row[0]), row[1])
+        heights = [
+            row[0]
             for row in (
-                self._session.one(_ROW_BLOCKS, (number,)),
-                self._session.one(_TX_BLOCKS, (chain_id, signer, number)),
+                self._session.one(_ROW_HEIGHT, (number,)),
+                self._session.one(_TX_HEIGHT, (chain_id, signer, number)),
             )
-            if row is not None
+            if row is not None and row[0] is not None
         ]
-        return max(found, default=None)
+        if not heights:
+            return None
+        height = int(max(heights))
+        hashes = [
+            *self._session.all(_ROW_HASHES, (height,)),
+            *self._session.all(_TX_HASHES, (chain_id, signer, height)),
+        ]
+        return KnownBlock(height, frozenset(row[0] for row in hashes))
 
     def transactions_above(self, chain_id: int, signer: str, number: int) -> list[str]:
-        """Return the hashes of a signer's mined or confirmed transactions in blocks above `number`."""
+        """Return the hashes of a signer's transactions that were found in blocks above `number`."""
         query = select(_T.tx_hash).where(
             _T.chain_id == chain_id,
             _T.signer == signer,
-            _T.status.in_([MINED, CONFIRMED]),
+            _T.status.in_(IN_A_BLOCK),
             _T.block_number > number,
         )
         return [row[0] for row in self._session.query(query)]
@@ -139,6 +154,15 @@ class Worker:
         """Take a transaction back to `sent`: its block is no longer in the chain."""
         self._leases.guard(lease)
         self._session.run(_REOPEN, (now, tx_hash))
+
+    def forgotten(self, account_id: str, numbers: Iterable[int]) -> set[int]:
+        """Return those of an account's memories that were forgotten."""
+        query = select(memories.c.number).where(
+            memories.c.account_id == account_id,
+            memories.c.number.in_(sorted(numbers)),
+            memories.c.forgotten.is_(True),
+        )
+        return {row[0] for row in self._session.query(query)}
 
     def requeue_states_above(self, lease: Lease, project_id: str, version: int, *, now: str) -> int:
         """Put a project's later states that count as anchored, or sent, back in the queue: the chain

@@ -1,0 +1,305 @@
+"""The anchor worker: one round after the other, from the outbox to the chain (design.md, The anchor worker).
+
+A round, in order: hold the lease; look at the chain; check that recorded blocks are still there; follow what
+is on its way; send what is due; say how it is. Each part takes up where a crashed one left off, so there is
+no start-up besides the first round.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from chainmemory.anchoring.clock import Clock
+from chainmemory.anchoring.gather import Gatherer
+from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, WORKING, Health, Progress
+from chainmemory.anchoring.lease import LeaseKeeper, holder_name
+from chainmemory.anchoring.options import Options
+from chainmemory.anchoring.post import Post
+from chainmemory.anchoring.recheck import Recheck
+from chainmemory.anchoring.reconcile import Reconciler
+from chainmemory.anchoring.retry import Stop, decide
+from chainmemory.anchoring.setup import Setup, check_chain, free_nonces
+from chainmemory.anchoring.station import Contracts, Station, Step, no_step
+from chainmemory.chain.gateway import Gateway
+from chainmemory.chain.signer import Signer, load_signer
+from chainmemory.chain.types import Block
+from chainmemory.errors import ChainMemoryError, Conflict, Unavailable
+from chainmemory.logging import log
+from chainmemory.settings import Settings
+from chainmemory.store.database import Database
+from chainmemory.store.leases import Lease
+from chainmemory.store.outbox_rows import HEAD, MEMORY
+from chainmemory.store.transactions import SIGNED
+
+# Rows that get a reason when the chain can't be worked with; more would say nothing more.
+_ROWS_WITH_REASON = 5_000
+
+
+class AnchorWorker:
+    """Works off one store's outbox on one chain, as long as it holds the signer's lease."""
+
+    def __init__(
+        self,
+        db: Database,
+        gateway: Gateway,
+        signer: Signer,
+        options: Options,
+        *,
+        clock: Clock | None = None,
+        step: Step = no_step,
+    ) -> None:
+        self._db = db
+        self._gateway = gateway
+        self._signer = signer
+        self._options = options
+        self._clock = clock or Clock()
+        self._step = step
+        self._keeper = LeaseKeeper(
+            db, f"anchor:{signer.address}", holder_name(), options.lease_s, self._clock
+        )
+        self._health = Health(
+            db,
+            options,
+            self._clock,
+            name=self._keeper.name,
+            holder=self._keeper.holder,
+            signer=signer.address,
+        )
+        self._bench: _Bench | None = None
+        self._failures = 0
+
+    def run_once(self) -> Progress:
+        """Do one round and return what it came to.
+
+        Errors that may pass are written to the rows and returned. Raises ConfigurationError where only a
+        person can help (wrong chain, another contract at the address), after saying so in the status.
+        """
+        try:
+            lease = self._keeper.hold()
+            if lease is None:
+                return self._stand_by()
+            return self._round(lease)
+        except Conflict as error:
+            if error.code != "lease_lost":
+                return self._wait(error)
+            self._keeper.lost()
+            return self._stand_by()
+
+    def run(self, stop: threading.Event) -> None:
+        """Do rounds until `stop` is set; then give the lease back.
+
+        A store that doesn't answer is waited for. Raises ConfigurationError as `run_once`.
+        """
+        try:
+            while not stop.is_set():
+                try:
+                    progress = self.run_once()
+                except Unavailable as error:
+                    progress = self._wait(error)
+                    log.warning("the store can't be used", action="worker.store_failed", reason=error.message)
+                self._rest(stop, progress.wait_s)
+        finally:
+            self._give_back()
+
+    # -- a round ----------------------------------------------------------------------------------
+
+    def _round(self, lease: Lease) -> Progress:
+        self._step("leased")
+        try:
+            progress = self._at_work(lease).round(lease)
+            if self._failures:
+                self._recovered(lease)
+            self._health.report(lease, progress)
+            self._step("reported")
+            return progress
+        except Conflict:
+            raise
+        except ChainMemoryError as error:
+            return self._failed(lease, error)
+
+    def _at_work(self, lease: Lease) -> _Bench:
+        """Return the tools for the node's chain, made at the first answer."""
+        if self._bench is None:
+            chain_id = check_chain(self._gateway, self._options.expected_chain_id)
+            station = Station(
+                self._db,
+                self._gateway,
+                self._signer,
+                self._options,
+                self._clock,
+                chain_id,
+                self._step,
+            )
+            self._bench = _Bench(station, self._health)
+            with self._db.write() as tx:
+                # Whatever the clock said when they failed: the worker is here now.
+                tx.outbox.retry_now(lease, now=self._clock.now())
+            log.info(
+                "the worker has the lease",
+                action="worker.started",
+                chain_id=chain_id,
+                signer=self._signer.address,
+            )
+        return self._bench
+
+    def _recovered(self, lease: Lease) -> None:
+        log.info("anchoring works again", action="worker.recovered", failures=self._failures)
+        self._failures = 0
+        with self._db.write() as tx:
+            tx.outbox.retry_now(lease, now=self._clock.now())
+
+    def _failed(self, lease: Lease, error: ChainMemoryError) -> Progress:
+        """Write down why nothing goes on, on the rows concerned and in the status; raise what is final."""
+        self._failures += 1
+        decision = decide(error, self._failures, self._options.retry)
+        wait_s = self._options.retry.cap_s if isinstance(decision, Stop) else decision.wait_s
+        stopped = isinstance(decision, Stop)
+        progress = Progress(STOPPED if stopped else WAITING, decision.reason, wait_s=wait_s, error=error.code)
+        log.warning(
+            "anchoring can't go on",
+            action="worker.stopped" if stopped else "worker.waiting",
+            reason=decision.reason,
+            code=error.code,
+            failures=self._failures,
+        )
+        self._explain_rows(lease, decision.reason, wait_s)
+        if self._bench is not None:
+            self._bench.look_again()
+        self._health.report(lease, progress)
+        if stopped:
+            raise error
+        return progress
+
+    def _explain_rows(self, lease: Lease, reason: str, wait_s: float) -> None:
+        now = self._clock.now()
+        with self._db.write() as tx:
+            due = [
+                *tx.outbox.due(MEMORY, now=now, limit=_ROWS_WITH_REASON),
+                *tx.outbox.due_states(now=now, limit=_ROWS_WITH_REASON),
+                *tx.outbox.due(HEAD, now=now, limit=_ROWS_WITH_REASON),
+            ]
+            ids = {row.id for row in due}
+            if self._bench is not None:
+                # Signed, and no node ever took it: the rows in it are not under way at all.
+                for row in self._bench.station.open_transactions(tx):
+                    if row.status == SIGNED:
+                        ids.update(row.outbox_ids)
+            tx.outbox.mark_failed(lease, ids, reason=reason, next_attempt_at=self._clock.after(wait_s))
+
+    # -- around -----------------------------------------------------------------------------------
+
+    def _stand_by(self) -> Progress:
+        # What was known belongs to another holding; begin anew if the lease comes back.
+        self._bench = None
+        return Progress(
+            STANDBY,
+            f"Another worker ({self._keeper.other or 'unknown'}) holds the lease; standing by.",
+            wait_s=min(1.0, self._options.lease_s / 5),
+        )
+
+    def _wait(self, error: ChainMemoryError) -> Progress:
+        self._failures += 1
+        wait_s = self._options.retry.wait(self._failures)
+        return Progress(WAITING, error.message, wait_s=wait_s, error=error.code)
+
+    def _rest(self, stop: threading.Event, seconds: float) -> None:
+        """Wait, with heartbeats."""
+        until = self._clock.steady() + seconds
+        while (left := until - self._clock.steady()) > 0 and not stop.wait(
+            min(left, self._options.lease_s / 4)
+        ):
+            if self._keeper.held is not None and left > self._options.lease_s / 4:
+                try:
+                    self._keeper.hold()
+                except Unavailable:
+                    # The store is away; the next round will say so.
+                    return
+
+    def _give_back(self) -> None:
+        try:
+            self._keeper.release()
+        except (Unavailable, Conflict) as error:
+            log.warning("the lease lapses by itself", action="worker.release_failed", reason=error.message)
+
+
+class _Bench:
+    """The tools for one chain, with what they remember between rounds."""
+
+    def __init__(self, station: Station, health: Health) -> None:
+        self.station = station
+        self._health = health
+        self._post = Post(station)
+        self._setup = Setup(station, self._post)
+        self._recheck = Recheck(station, self._post)
+        self._reconciler = Reconciler(station, self._post)
+        self._gatherer = Gatherer(station)
+        self._heads_at = float("-inf")
+        self._chain_checked = station.clock.steady()
+
+    def round(self, lease: Lease) -> Progress:
+        station = self.station
+        self._check_chain()
+        head = station.gateway.head()
+        self._recheck.run(lease, head)
+        contracts = self._setup.contracts(lease)
+        self._reconciler.run(lease, contracts, head)
+        self._health.saw(station.chain_id, head, contracts)
+        if self._health.grows_old:
+            self._health.saw_balance(station.gateway.balance(station.signer.address))
+        settled, self._reconciler.settled = self._reconciler.settled, 0
+        if contracts is None:
+            return Progress(
+                WORKING, "Deploying the contracts.", settled=settled, out=1, wait_s=station.options.poll_s
+            )
+        self._queue_heads(lease)
+        sent = self._send_due(lease, contracts, head)
+        with station.db.read() as tx:
+            out = sum(row.block_number is None for row in station.open_transactions(tx))
+        words = (
+            f"{out} transaction{'s are' if out != 1 else ' is'} out." if out else "All that is due was sent."
+        )
+        wait_s = station.options.poll_s / 2 if out else station.options.poll_s
+        return Progress(WORKING, words, sent=sent, settled=settled, out=out, wait_s=wait_s)
+
+    def look_again(self) -> None:
+        """Take nothing for granted at the next round: the node was away, or something is wrong with it."""
+        self._setup.forget()
+        self._chain_checked = float("-inf")
+
+    def _check_chain(self) -> None:
+        steady = self.station.clock.steady()
+        if steady - self._chain_checked < self.station.options.recheck_s:
+            return
+        check_chain(self.station.gateway, self.station.chain_id)
+        self._chain_checked = steady
+
+    def _queue_heads(self, lease: Lease) -> None:
+        steady = self.station.clock.steady()
+        if steady - self._heads_at < self.station.options.head_wait_s:
+            return
+        with self.station.db.write() as tx:
+            tx.outbox.enqueue_moved_heads(lease, now=self.station.clock.now())
+        self._heads_at = steady
+
+    def _send_due(self, lease: Lease, contracts: Contracts, head: Block) -> int:
+        station = self.station
+        self._gatherer.gas_scale = self._reconciler.gas_scale
+        drafts = self._gatherer.drafts(contracts, head.gas_limit)
+        if not drafts:
+            return 0
+        station.step("planned")
+        with station.db.read() as tx:
+            taken = {row.nonce for row in station.open_transactions(tx) if row.block_number is None}
+        nonces = free_nonces(station.gateway.nonce(station.signer.address), taken, len(drafts))
+        fees = station.policy.quote(station.gateway.fee_market())
+        return self._post.dispatch(lease, drafts, nonces, fees)
+
+
+def run_worker(settings: Settings, stop: threading.Event) -> None:
+    """Run the worker of a deployment until `stop` is set, waiting for a chain that isn't up yet.
+
+    Raises ConfigurationError where only a person can help.
+    """
+    signer = load_signer(settings.signer_keystore_path, settings.signer_password_path)
+    with Database.open(settings.store_url) as db:
+        AnchorWorker(db, Gateway(settings.chain_url), signer, Options.from_settings(settings)).run(stop)
