@@ -31,7 +31,7 @@ log: structlog.typing.FilteringBoundLogger = structlog.get_logger("chainmemory")
 # Other libraries log addresses and statements below this level.
 FOREIGN_LEVEL = logging.WARNING
 # Messages of these types are made by the system or by us, and quote nothing a user said.
-QUOTABLE = (OSError, Unavailable, ConfigurationError, IntegrityError)
+QUOTABLE = (OSError, ImportError, Unavailable, ConfigurationError, IntegrityError)
 SECRETS = re.compile(r"(?<=://)[^/@\s\"]+(?=@)|\baic_[A-Za-z0-9_-]+")
 
 

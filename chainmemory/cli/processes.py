@@ -40,7 +40,7 @@ def chain(
         alloc=[signer],
         log_level=settings.log_level,
     )
-    run_node(config, sock=inherited_socket("chain"))
+    run_node(config)
 
 
 def api(
