@@ -87,7 +87,7 @@ class ChainReader:
         ).removeprefix("0x")
 
     def latest_head(self, account_id: str) -> tuple[int, str]:
-        """Return an account's latest anchored ledger head: seq, and hash in 64 hex digits; else (0, zeros)."""
+        """Return an account's latest anchored ledger head: seq, and hash in 64 hex digits; or (0, zeros)."""
         ledger = ledger_id(account_id)
         seq, entry_hash = self._kept(
             ("latest head", ledger), lambda head: self.anchors.latest_head(ledger, block=head.number)
