@@ -7,10 +7,9 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, func, select, update
 
 from chainmemory.errors import Conflict, NotFound
+from chainmemory.protocol.ledger_entry import GENESIS_PREV
 from chainmemory.store.sql import Session, Statement, insert_or_ignore
 from chainmemory.store.tables import accounts
-
-GENESIS_PREV = "0" * 64  # protocol §5: `prev` of a ledger's first entry
 
 
 class Account(NamedTuple):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from sqlalchemy import Connection
 
+from chainmemory.store.faults import translate
 from chainmemory.store.sql import Session
 
 
@@ -41,6 +44,25 @@ class Backend(Protocol):
     def close(self) -> None:
         """Close every connection."""
         ...
+
+
+@contextmanager
+def in_session(backend: Backend, begin: Callable[[], Session]) -> Iterator[Session]:
+    """Open a transaction with `begin`, undo what the block didn't commit, and say drivers' errors in ours."""
+    failure: BaseException | None = None
+    session: Session | None = None
+    try:
+        session = begin()
+        yield session
+    except BaseException as error:
+        failure = error
+        known = translate(error)
+        if known is not None:
+            raise known from error
+        raise
+    finally:
+        if session is not None:
+            backend.end(session, failure)
 
 
 def commit(session: Session) -> None:

@@ -12,11 +12,9 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from chainmemory.errors import ConfigurationError, Conflict
-from chainmemory.store.backend import Backend
-from chainmemory.store.faults import translate
+from chainmemory.store.backend import Backend, in_session
 from chainmemory.store.migrate import migrate
 from chainmemory.store.postgresql import PostgresqlBackend
-from chainmemory.store.sql import Session
 from chainmemory.store.sqlite import SqliteBackend
 from chainmemory.store.tx import Tx
 
@@ -57,14 +55,14 @@ class Database:
 
         A driver's error leaves as Conflict (a constraint; `try_again` for a lost race) or Unavailable.
         """
-        with self._session(self._backend.begin_write) as session:
+        with in_session(self._backend, self._backend.begin_write) as session:
             yield Tx(session)
             self._backend.commit(session)
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
         """Open a transaction that only reads; Unavailable where the database doesn't answer."""
-        with self._session(self._backend.begin_read) as session:
+        with in_session(self._backend, self._backend.begin_read) as session:
             yield Tx(session)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
@@ -83,7 +81,7 @@ class Database:
 
     def check(self) -> None:
         """Raise Unavailable unless the database answers with this version's tables."""
-        with self._session(self._backend.begin_read) as session:
+        with in_session(self._backend, self._backend.begin_read) as session:
             session.raw.execute("SELECT version_num FROM alembic_version").fetchone()
 
     def scrub(self) -> None:
@@ -104,23 +102,6 @@ class Database:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @contextmanager
-    def _session(self, begin: Callable[[], Session]) -> Iterator[Session]:
-        failure: BaseException | None = None
-        session: Session | None = None
-        try:
-            session = begin()
-            yield session
-        except BaseException as error:
-            failure = error
-            known = translate(error)
-            if known is not None:
-                raise known from error
-            raise
-        finally:
-            if session is not None:
-                self._backend.end(session, failure)
 
 
 def _backend(url: str) -> Backend:

@@ -8,8 +8,7 @@ from pathlib import Path
 from sqlalchemy import Connection, inspect, text
 
 from chainmemory.errors import ConfigurationError, Conflict
-from chainmemory.store.backend import Backend
-from chainmemory.store.faults import translate
+from chainmemory.store.backend import Backend, in_session
 
 REVISIONS = ("0001",)  # oldest first, as in migrations/versions
 HEAD = REVISIONS[-1]
@@ -37,22 +36,12 @@ def migrate(backend: Backend) -> None:
 
 
 def _migrate_once(backend: Backend) -> None:
-    session = backend.begin_write()
-    failure: BaseException | None = None
-    try:
+    with in_session(backend, backend.begin_write) as session:
         backend.lock_schema(session.connection)
         if _revision(session.connection) != HEAD:
             with _one_at_a_time:
                 _upgrade(session.connection)
         backend.commit(session)
-    except BaseException as error:
-        failure = error
-        known = translate(error)
-        if known is not None:
-            raise known from error
-        raise
-    finally:
-        backend.end(session, failure)
 
 
 def _revision(connection: Connection) -> str | None:

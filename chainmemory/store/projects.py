@@ -8,10 +8,9 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, delete, func, select, update
 
 from chainmemory.errors import Conflict, NotFound
+from chainmemory.protocol.hashing import ZERO
 from chainmemory.store.sql import Session, Statement, insert_or_ignore
 from chainmemory.store.tables import memories, projects, public_names, state_versions
-
-ZERO = "0x" + "0" * 64  # protocol §1
 
 
 class NewProject(NamedTuple):

@@ -73,6 +73,7 @@ class SqliteBackend:
             session = self._readers.pop()
         except IndexError:
             session = self._open()
+            session.raw.execute("PRAGMA query_only=ON")
         try:
             session.raw.execute("BEGIN")
         except BaseException:

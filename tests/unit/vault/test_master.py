@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import stat
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 from chainmemory.errors import ConfigurationError, IntegrityError
 from chainmemory.vault.master import FILE, VARIABLE, MasterKeyring, key_id, retire, rotate
+from tests.support.processes import CONTEXT
 
 ACCOUNT = "ab" * 16
 KEY = bytes(range(32))
@@ -118,9 +118,8 @@ def _load_at_once(home: str, gate: object, results: object) -> None:
 
 
 def test_processes_that_start_together_agree_on_one_key(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    gate, results = context.Barrier(4), context.Queue()
-    workers = [context.Process(target=_load_at_once, args=(str(tmp_path), gate, results)) for _ in range(4)]
+    gate, results = CONTEXT.Barrier(4), CONTEXT.Queue()
+    workers = [CONTEXT.Process(target=_load_at_once, args=(str(tmp_path), gate, results)) for _ in range(4)]
     for worker in workers:
         worker.start()
     ids = {results.get(timeout=60) for _ in workers}
