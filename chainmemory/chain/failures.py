@@ -16,12 +16,16 @@ class ChainUnavailable(Unavailable):
 
 
 class NodeRefused(ChainUnavailable):
-    """The node answered a read with an error; `rpc_code` is its number, `data` the bytes that came along."""
+    """The node answered a read with an error; `rpc_code` is its number, `data` the bytes that came along.
 
-    def __init__(self, message: str, rpc_code: int, data: bytes = b"") -> None:
+    `words` are the node's own, without its address.
+    """
+
+    def __init__(self, message: str, rpc_code: int, data: bytes = b"", words: str = "") -> None:
         super().__init__(message)
         self.rpc_code = rpc_code
         self.data = data
+        self.words = words
 
 
 class WrongChain(ConfigurationError):

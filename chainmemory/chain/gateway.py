@@ -113,11 +113,13 @@ class Gateway:
             problem = answer.get("error")
             if problem is not None:
                 code = problem.get("code") if isinstance(problem, Mapping) else None
-                words = problem.get("message") if isinstance(problem, Mapping) else problem
+                said = str(problem.get("message") if isinstance(problem, Mapping) else problem)
+                words = scrub(said, self._url)
                 raise NodeRefused(
-                    scrub(f"The node at {self.name} refused {method}: {words}", self._url),
+                    f"The node at {self.name} refused {method}: {words}",
                     code if isinstance(code, int) else 0,
                     _bytes_in(problem),
+                    words,
                 )
             return answer["result"]
 
