@@ -1,0 +1,117 @@
+"""What became of each record, by the entries that can be trusted (protocol §5, "Verdicts")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from chainmemory.ledger.entries import Entry, ReadLine
+from chainmemory.ledger.walk import Walk, walk
+
+Verdict = Literal["sealed", "altered", "missing", "forgotten", "disputed", "unsealed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What a store holds under one name now."""
+
+    seals: Mapping[str, str] | None
+    """The hashes computed from it, under an entry's keys; None if it can't be parsed or decrypted."""
+    rest_sha256: str | None = None
+    """Where its content is gone, as after a `forget`: the hash over what is left (`seals` is then None)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole verification."""
+
+    walk: Walk
+    ok: bool | None
+    """None where the chain with the anchored heads can't be reached and nothing else is wrong."""
+    sealed: list[str] = field(default_factory=list)
+    altered: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+    disputed: list[str] = field(default_factory=list)
+    unsealed: list[str] = field(default_factory=list)
+    head_matches: bool | None = None
+    """Whether the last anchored head is an entry here; None where there is none or none is known."""
+
+
+def verify(
+    lines: Iterable[bytes],
+    records: Iterable[tuple[str, Record]],
+    *,
+    read: ReadLine,
+    heads: Mapping[int, str] | None,
+    unsealed_is_wrong: bool,
+) -> Report:
+    """Verify a ledger and the records beside it.
+
+    `records`: each name once, in the order to report; missing ones follow in the order they were sealed.
+    `heads`: anchored heads by position, empty where none was ever anchored, None where the chain that has
+    them can't be reached. `unsealed_is_wrong`: true on the server, false for a file tenant.
+    """
+    walked = walk(lines, read, heads)
+    by_verdict: dict[Verdict, list[str]] = {
+        "sealed": [],
+        "altered": [],
+        "missing": [],
+        "forgotten": [],
+        "disputed": [],
+        "unsealed": [],
+    }
+    for name, verdict in verdicts(walked, records):
+        by_verdict[verdict].append(name)
+    wrong = (
+        walked.chain == "broken"
+        or by_verdict["altered"]
+        or by_verdict["missing"]
+        or walked.heads_missing
+        or (unsealed_is_wrong and by_verdict["unsealed"])
+    )
+    ok = False if wrong else (None if heads is None else True)
+    matches = (max(heads) not in walked.heads_missing) if heads else None
+    return Report(walked, ok, **by_verdict, head_matches=matches)
+
+
+def verdicts(walked: Walk, records: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, Verdict]]:
+    """Give the verdict on each record, then on those that the ledger names and nobody holds any more."""
+    seen: set[str] = set()
+    for name, record in records:
+        seen.add(name)
+        yield name, judge(walked.trusted.get(name), walked.untrusted.get(name), record)
+    for name in walked.trusted | walked.untrusted:
+        if name not in seen:
+            yield name, judge(walked.trusted.get(name), walked.untrusted.get(name), None)
+
+
+def judge(trusted: Entry | None, untrusted: Entry | None, record: Record | None) -> Verdict:
+    """Judge one record (None: gone) by its latest trusted entry, else by its latest untrusted one."""
+    if trusted is not None:
+        return _forgotten(trusted, record) if trusted.op == "forget" else _sealed(trusted, record)
+    if untrusted is not None:
+        if untrusted.op == "forget" or _matches(untrusted, record):
+            return "disputed"
+        return "missing" if record is None else "altered"
+    return (
+        "altered" if record is None or (record.seals is None and record.rest_sha256 is None) else "unsealed"
+    )
+
+
+def _sealed(entry: Entry, record: Record | None) -> Verdict:
+    if record is None:
+        return "missing"
+    return "sealed" if _matches(entry, record) else "altered"
+
+
+def _forgotten(entry: Entry, record: Record | None) -> Verdict:
+    if record is None:
+        # A file tenant may remove the whole file; the server keeps the rest, and its entry says which.
+        return "forgotten" if entry.rest_sha256 is None else "missing"
+    return "forgotten" if record.rest_sha256 and record.rest_sha256 == entry.rest_sha256 else "altered"
+
+
+def _matches(entry: Entry, record: Record | None) -> bool:
+    return record is not None and record.seals == entry.seals
