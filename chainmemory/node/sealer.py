@@ -136,11 +136,9 @@ class Sealer:
                 continue
             if time.monotonic() > deadline:
                 break
-            checkpoint = vm.state.snapshot()
             try:
                 receipt, _ = vm.apply_transaction(filling.header, transaction)
-            except ValidationError as error:
-                vm.state.revert(checkpoint)
+            except ValidationError as error:  # refused before it changed anything
                 log.warning("dropping transaction 0x%s: %s", transaction.hash.hex(), error)
                 filling.unusable.append(bytes(transaction.hash))
                 continue

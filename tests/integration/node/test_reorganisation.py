@@ -1,0 +1,123 @@
+"""The heaviest chain wins, and what the loser held is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chainmemory.node import logs, pool
+from chainmemory.node.vm import BlockAPI, BlockNumber, HeaderNotFound, TransactionNotFound, contract_address
+from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
+from tests.support.evm_code import ANCHOR, creation
+from tests.support.node_process import sign
+
+KEYS = authority_keys(5)
+
+
+@pytest.fixture
+def chains(tmp_path: Path) -> Iterator[tuple[ChainFile, ChainFile, str]]:
+    """Two nodes that agree on block 1, which deploys the anchor contract; and its address."""
+    genesis = make_genesis(KEYS)
+    light, heavy = (ChainFile(tmp_path / f"{name}.sqlite", genesis) for name in ("light", "heavy"))
+    light.offer(sign(0, to=None, data=creation(ANCHOR), gas=300_000))
+    block = light.seal(KEYS[1])
+    heavy.take(block)
+    yield light, heavy, "0x" + contract_address(block.transactions[0]).hex()
+    light.close()
+    heavy.close()
+
+
+def anchor(nonce: int, contract: str, value: int) -> str:
+    return sign(nonce, to=contract, data=f"0x{nonce:064x}{value:064x}")
+
+
+def values(chain: ChainFile) -> list[int]:
+    found = logs.search(chain.connection, first=0, last=99, addresses=[], topics=[], limit=99)
+    return [int.from_bytes(log.data, "big") for log in found]
+
+
+def check_whole(chain: ChainFile) -> None:
+    """Every number up to the head, and none above, leads to a block whose transactions are found there."""
+    head = chain.store.head
+    parent = None
+    for number in range(head.block_number + 1):
+        block: BlockAPI = chain.store.chain.get_canonical_block_by_number(BlockNumber(number))
+        assert parent is None or block.header.parent_hash == parent
+        parent = block.hash
+        for index, transaction in enumerate(block.transactions):
+            place = chain.store.chain.get_canonical_transaction_index(transaction.hash)
+            assert place == (number, index)
+    assert parent == head.hash
+    with pytest.raises(HeaderNotFound):
+        chain.store.chain.get_canonical_block_header_by_number(BlockNumber(head.block_number + 1))
+
+
+def test_a_shorter_but_heavier_branch_takes_over(chains: tuple[ChainFile, ChainFile, str]) -> None:
+    light, heavy, contract = chains
+    # Three blocks out of turn weigh 3, two in turn weigh 4.
+    mine = [anchor(1, contract, 71), anchor(2, contract, 72), anchor(3, contract, 73)]
+    for raw, key in zip(mine, (KEYS[0], KEYS[4], KEYS[2]), strict=True):
+        light.offer(raw)
+        assert light.seal(key).header.difficulty == 1
+    lost = [light.store.chain.get_canonical_block_by_number(BlockNumber(n)) for n in (2, 3, 4)]
+    heavy.offer(anchor(1, contract, 71), anchor(2, contract, 99))
+    branch = [heavy.seal(KEYS[2]), heavy.seal(KEYS[3])]
+    assert [block.header.difficulty for block in branch] == [2, 2]
+    assert values(light) == [71, 72, 73]
+
+    first = light.take(branch[0])
+    assert first is not None
+    assert first.became_canonical == first.dropped == ()
+    assert light.store.head.block_number == 4  # 3 + … against 2: not yet heavier
+    second = light.take(branch[1])
+    assert second is not None
+    assert [block.number for block in second.became_canonical] == [2, 3]
+    assert [block.number for block in second.dropped] == [4, 3, 2]
+
+    assert light.store.head.hash == heavy.store.head.hash
+    assert values(light) == [71, 99]
+    check_whole(light)
+    # Nonce 1 is in both branches and nonce 2 was used by another; only nonce 3 can still come, and waits.
+    waiting = [entry.nonce for entry in pool.everything(light.connection)]
+    assert waiting == [3]
+    with pytest.raises(TransactionNotFound):
+        light.store.chain.get_canonical_transaction_index(lost[1].transactions[0].hash)
+
+    light.seal(KEYS[4])
+    assert values(light) == [71, 99, 73]
+    light.seal(KEYS[0])  # and the numbers that the lost branch had used are filled again
+    check_whole(light)
+
+
+def test_the_chain_can_turn_back_to_the_first_branch(chains: tuple[ChainFile, ChainFile, str]) -> None:
+    light, heavy, contract = chains
+    light.offer(anchor(1, contract, 71))
+    first = light.seal(KEYS[3])
+    heavy.offer(anchor(1, contract, 99))
+    branch = heavy.seal(KEYS[2])
+    light.take(branch)
+    assert values(light) == [99]
+    # A third node had built on the first branch; its chain weighs more again.
+    heavy.take(first)
+    longer = ChainFile(light.path.with_name("longer.sqlite"), light.store.genesis)
+    longer.take(light.store.chain.get_canonical_block_by_number(BlockNumber(1)))
+    longer.take(first)
+    more = [longer.seal(KEYS[4]), longer.seal(KEYS[0])]
+    for block in more:
+        light.take(block)
+    assert light.store.head.hash == more[1].hash
+    assert values(light) == [71]
+    check_whole(light)
+    assert pool.count(light.connection) == 0
+    longer.close()
+
+
+def test_an_equal_branch_does_not_take_over(chains: tuple[ChainFile, ChainFile, str]) -> None:
+    light, heavy, _ = chains
+    mine, theirs = light.seal(KEYS[0]), heavy.seal(KEYS[4])
+    assert mine.header.difficulty == theirs.header.difficulty == 1
+    light.take(theirs)
+    assert light.store.head.hash == mine.hash
+    check_whole(light)
