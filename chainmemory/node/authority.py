@@ -1,37 +1,22 @@
-"""The sealing process: the one writer of blocks, whether sealed here or pulled from peers.
-
-It shares nothing with the RPC process but the chain's file and a socket: a byte means that something may have
-changed (a transaction, a vote), the socket's end means that the RPC process is gone, and then so is this one.
-"""
+"""The one writer of blocks, whether sealed here or pulled from peers: a loop over what is due next."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import queue
 import random
-import signal
-import socket
 import sqlite3
-import threading
 import time
 from collections.abc import Callable
 
-from eth_keys.datatypes import PrivateKey
-
-from chainmemory.node.blocks import BlockStore, Change
+from chainmemory.node.blocks import BlockStore, log_change
 from chainmemory.node.clique import OUT_OF_TURN
-from chainmemory.node.config import NodeConfig
-from chainmemory.node.database import open_connection
-from chainmemory.node.genesis import Genesis
 from chainmemory.node.sealer import Sealer, Turn
 from chainmemory.node.vm import BlockHeaderAPI, ValidationError
 
 log = logging.getLogger("chainmemory.node")
 
-STOP = b"q"
-WAKE = b"w"
 WIGGLE_SECONDS = 0.5
 """An authority out of turn waits so long, plus up to as much for each half of the others (EIP-225)."""
 IDLE_SECONDS = 5.0
@@ -92,7 +77,7 @@ class Authority:
             return remaining
         change = self.sealer.seal()
         if change is not None:
-            _log_change("sealed", change)
+            log_change("sealed", change)
         return 0.0
 
     def _due(self, head: BlockHeaderAPI, turn: Turn) -> float:
@@ -119,43 +104,3 @@ class Authority:
                 if job is not None:
                     job(self.store)
                 job = self.events.get_nowait()
-
-
-def _log_change(verb: str, change: Change) -> None:
-    block = change.block
-    log.info(
-        "%s block %d 0x%s with %d transactions", verb, block.number, block.hash.hex(), len(block.transactions)
-    )
-    if change.dropped:
-        log.warning("reorganised: %d blocks left the chain", len(change.dropped))
-
-
-def run_authority(
-    config: NodeConfig, genesis: Genesis, key: PrivateKey | None, control: socket.socket
-) -> None:
-    """Be the sealing process, until `control` says stop or ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the RPC process decides, and says so through `control`
-    random.seed()
-    connection = open_connection(config.database_path, cache_mib=16)
-    store = BlockStore(connection, genesis)
-    sealer = Sealer(store, key) if key is not None else None
-    authority = Authority(store, sealer, empty_blocks=config.empty_blocks)
-    threading.Thread(target=_listen, args=(control, authority), name="control", daemon=True).start()
-    try:
-        authority.run()
-    finally:
-        connection.close()
-
-
-def _listen(control: socket.socket, authority: Authority) -> None:
-    while True:
-        try:
-            received = control.recv(4096)
-        except OSError:
-            received = b""
-        if not received:
-            os._exit(1)  # the RPC process was killed: leave nothing half done, exactly as a crash of our own
-        if STOP in received:
-            authority.stopping = True
-        authority.wake()

@@ -5,6 +5,7 @@ Every change ends in one `BlockWriter.commit`; an error before it leaves the fil
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +29,8 @@ from chainmemory.node.vm import (
     decode_block,
 )
 
+log = logging.getLogger("chainmemory.node")
+
 
 class FutureBlock(ConsensusError):
     """The block's time hasn't come yet; it may be offered again."""
@@ -43,6 +46,16 @@ class Change:
     became_canonical: tuple[BlockAPI, ...]
     dropped: tuple[BlockAPI, ...]
     """Blocks of the branch that lost, newest first; empty unless the chain was reorganised."""
+
+
+def log_change(verb: str, change: Change) -> None:
+    """Say in the log what a block did."""
+    block = change.block
+    log.info(
+        "%s block %d 0x%s with %d transactions", verb, block.number, block.hash.hex(), len(block.transactions)
+    )
+    if change.dropped:
+        log.warning("reorganised: %d blocks left the chain", len(change.dropped))
 
 
 def stored_genesis(connection: sqlite3.Connection) -> Genesis | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from chainmemory.errors import ConfigurationError
 
@@ -81,6 +82,12 @@ class NodeConfig:
             raise ConfigurationError(
                 f"The chain id must be 1 to 2^53 - 1, not {self.chain_id}.", field="chain_id"
             )
+        for url in self.peers:
+            parts = urlsplit(url)
+            if parts.scheme != "http" or not parts.hostname:
+                raise ConfigurationError(
+                    f"A peer's address looks like http://127.0.0.1:8421, not {url!r}.", field="peers"
+                )
         if self.keystore is not None and self.password_file is None:
             raise ConfigurationError("A keystore needs a password file beside it.", field="password_file")
 

@@ -26,12 +26,12 @@ from eth_keys.datatypes import PrivateKey
 from chainmemory.errors import ChainMemoryError, ConfigurationError, Unavailable
 from chainmemory.node import blocks
 from chainmemory.node.admission import Admission
-from chainmemory.node.authority import STOP, WAKE, run_authority
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
 from chainmemory.node.genesis import Genesis, load_genesis, new_genesis, read_genesis
 from chainmemory.node.keystore import create_authority, load_authority
 from chainmemory.node.rpc.context import Context
+from chainmemory.node.sealing import STOP, WAKE, run_authority
 from chainmemory.node.server import Application, Server
 
 log = logging.getLogger("chainmemory.node")

@@ -93,19 +93,25 @@ class NodeProcess:
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, wait: bool = True) -> Client:
-        """Start it and wait until its RPC answers."""
-        ready = self.folder.with_suffix(".ready")
-        ready.unlink(missing_ok=True)
+        """Start it; unless told otherwise wait until its RPC answers."""
+        self._ready.unlink(missing_ok=True)
         command = [sys.executable, "-m", "chainmemory.node", "--data-dir", str(self.folder)]
-        command += ["--port", str(self.port), "--ready-file", str(ready), *self.arguments]
+        command += ["--port", str(self.port), "--ready-file", str(self._ready), *self.arguments]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=log, cwd=Path(__file__).parents[2], start_new_session=True
             )
-        if wait:
-            wait_for(lambda: ready.exists() or self._died(), 60, "the node's start")
-            self.port = int(ready.read_text().rsplit(":", 1)[1])
+        return self.wait() if wait else Client(self.port)
+
+    def wait(self) -> Client:
+        """Wait until its RPC answers."""
+        wait_for(lambda: self._ready.exists() or self._died(), 60, "the node's start")
+        self.port = int(self._ready.read_text().rsplit(":", 1)[1])
         return Client(self.port)
+
+    @property
+    def _ready(self) -> Path:
+        return self.folder.with_suffix(".ready")
 
     def _died(self) -> bool:
         assert self.process is not None
