@@ -8,11 +8,11 @@ import sys
 import typer
 
 from chainmemory import __version__
-from chainmemory.cli import import_git
+from chainmemory.cli import contracts, import_git
 from chainmemory.cli.account_commands import keys, status
 from chainmemory.cli.demo import demo
 from chainmemory.cli.memory_commands import memories, save
-from chainmemory.cli.processes import api, chain, worker
+from chainmemory.cli.processes import api, chain_app, worker
 from chainmemory.cli.serve import serve
 from chainmemory.cli.state_commands import ops, state
 from chainmemory.cli.supervisor import EXIT_CONFIGURATION, LIFELINE_VARIABLE
@@ -32,9 +32,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for command in (serve, status, demo, save, memories, ops, state, verify, chain, api, worker):
+for command in (serve, status, demo, save, memories, ops, state, verify, api, worker):
     app.command()(command)
+app.add_typer(chain_app, name="chain")
 app.add_typer(keys, name="keys")
+app.add_typer(contracts.app, name="contracts")
 app.add_typer(import_git.app, name="import")
 
 

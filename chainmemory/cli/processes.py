@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
 
 from chainmemory.cli import options
 from chainmemory.cli.child import begin, inherited_socket, listen, stop_on_signal
@@ -16,13 +19,20 @@ from chainmemory.settings import Settings
 # Heavy libraries are imported in the commands that need them, so that the others start at once.
 
 
+chain_app = typer.Typer(invoke_without_command=True)
+
+
+@chain_app.callback()
 def chain(
+    context: typer.Context,
     home: options.Home = None,
     port: options.Port = None,
     chain_port: options.ChainPort = None,
     log_level: options.LogLevel = None,
 ) -> None:
     """Run the embedded proof-of-authority chain alone."""
+    if context.invoked_subcommand is not None:
+        return
     settings = Settings.load(home=home, port=port, chain_port=chain_port, log_level=log_level)
     if not settings.embedded:
         raise ConfigurationError("CHAINMEMORY_RPC_URL names another chain, so the embedded one isn't needed.")
@@ -41,6 +51,25 @@ def chain(
         log_level=settings.log_level,
     )
     run_node(config)
+
+
+@chain_app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="Where the blocks go, as RLP.", metavar="FILE")],
+    genesis: Annotated[
+        Path | None, typer.Option(help="Where the genesis goes.", show_default="genesis.json beside FILE")
+    ] = None,
+    home: options.Home = None,
+) -> None:
+    """Write the embedded chain as geth imports it: blocks as RLP, and its genesis.json."""
+    settings = Settings.load(home=home)
+    from chainmemory.node.export import export_chain
+
+    done = export_chain(settings.chain_dir, file, genesis)
+    typer.echo(
+        f"{done.blocks} blocks with {done.transactions} transactions, head {done.head_hash}\n"
+        f"blocks in {file}, genesis in {done.genesis}"
+    )
 
 
 def api(
