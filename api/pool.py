@@ -1,0 +1,69 @@
+"""A thread pool for the event loop, as lean as it can be: a queue in, `call_soon_threadsafe` out.
+
+`loop.run_in_executor` goes through concurrent.futures, whose locks and conditions cost as much as the rest of a
+request here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+_Job = tuple[Callable[..., Any], tuple[Any, ...], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
+
+
+class Pool:
+    """Threads that run plain functions for coroutines."""
+
+    def __init__(self, threads: int) -> None:
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"api-{index}", daemon=True) for index in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    async def run(self, work: Callable[..., T], *args: Any) -> T:
+        """Return `work(*args)`, run in a thread; what it raises is raised here."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._jobs.put((work, args, loop, future))
+        return cast(T, await future)
+
+    def close(self) -> None:
+        """Finish what was asked for, then stop the threads."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            thread.join()
+
+    def _serve(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            work, args, loop, future = job
+            try:
+                result = work(*args)
+            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
+                _tell(loop, _fail, future, error)
+            else:
+                _tell(loop, _settle, future, result)
+            del job, work, args, future
+
+
+def _tell(loop: asyncio.AbstractEventLoop, done: Callable[..., None], *args: Any) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(done, *args)
+
+
+def _settle(future: asyncio.Future[Any], result: Any) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    if not future.done():
+        future.set_exception(error)

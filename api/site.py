@@ -1,0 +1,57 @@
+"""What the whole API shares while it runs: settings, engine, thread pool, limiter, metrics."""
+
+from __future__ import annotations
+
+import httpx
+
+from api.limits import RateLimiter
+from api.metrics import Metrics
+from api.pool import Pool
+from chainmemory.engine.runtime import Engine
+from chainmemory.errors import Unavailable
+from chainmemory.settings import Settings
+
+RPC_TIMEOUT_S = 15.0
+THREADS = 16  # a handler waits on the disk or the chain most of its time
+
+
+class Site:
+    """One running API. The engine is open from the app's start-up to its shut-down."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.limiter = RateLimiter(settings.public_rate_per_minute, settings.public_rate_burst)
+        self.metrics = Metrics()
+        self.pool = Pool(THREADS)
+        self._engine: Engine | None = None
+        self._http: httpx.AsyncClient | None = None
+
+    def http(self) -> httpx.AsyncClient:
+        """Return the client that asks the embedded chain (from the event loop alone)."""
+        if self._http is None:
+            # trust_env=False: no proxy of the environment stands between this server and its own chain.
+            self._http = httpx.AsyncClient(timeout=RPC_TIMEOUT_S, trust_env=False)
+        return self._http
+
+    async def close_http(self) -> None:
+        """Close the client; before `close`."""
+        if self._http is not None:
+            await self._http.aclose()
+
+    @property
+    def engine(self) -> Engine:
+        """The open engine. Raises Unavailable before start-up and after shut-down."""
+        if self._engine is None:
+            raise Unavailable("The server is starting or stopping; try again in a moment.")
+        return self._engine
+
+    def open(self) -> None:
+        """Open the engine. Raises ConfigurationError, Unavailable."""
+        self._engine = Engine.open(self.settings)
+
+    def close(self) -> None:
+        """Let running requests end, then close the engine."""
+        engine, self._engine = self._engine, None
+        self.pool.close()
+        if engine is not None:
+            engine.close()

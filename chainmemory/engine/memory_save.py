@@ -1,0 +1,362 @@
+"""Saving memories: text or JSON sealed here, or a blob the client sealed (protocol §3–§5)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from chainmemory.engine import clock
+from chainmemory.engine.callers import Caller
+from chainmemory.engine.once import Once, Written, write
+from chainmemory.engine.projects import ensure_open
+from chainmemory.engine.shapes import (
+    Base64,
+    Choice,
+    Field,
+    Hash,
+    Integer,
+    Kind,
+    Many,
+    Moment,
+    Record,
+    Slug,
+    Text,
+    Words,
+    need,
+    shown,
+)
+from chainmemory.errors import Invalid, TooLarge
+from chainmemory.protocol.canonical import canonical, canonical_user
+from chainmemory.protocol.event import CATEGORIES, DEFAULT_KIND, MAX_PROVENANCE_KEYS, MAX_TEXT, build_header
+from chainmemory.protocol.hashing import hex32, tagged_hash
+from chainmemory.protocol.ledger_entry import make_entry
+from chainmemory.store.accounts import Head
+from chainmemory.store.ledger import LedgerRow
+from chainmemory.store.memories import MemoryRow
+from chainmemory.store.tx import Tx
+from chainmemory.vault.account import AccountVault
+from chainmemory.vault.places import content_place
+
+if TYPE_CHECKING:
+    from chainmemory.engine.runtime import Engine
+
+MAX_CONTENT_BYTES: Final = 1024 * 1024
+MAX_BATCH: Final = 500
+CLIENT_BLOB_OVERHEAD: Final = 1 + 12 + 16  # protocol §4: 0x02, nonce, tag
+DEFAULT_CATEGORY: Final = "INTERACTION"
+DEFAULT_IMPORTANCE: Final = 5
+DEFAULT_SOURCE: Final = "api"
+EVENT_TAG: Final = "CM_MEMORY_EVENT_V1"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A memory's plaintext: `media` is its content type, `body` its bytes (JSON in JCS form)."""
+
+    body: bytes
+    media: str
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+class ContentKind:
+    """Text, or a JSON object or array, of at most 1 MiB."""
+
+    def check(self, value: Any, path: str) -> Content:
+        """Return the content in the form that is hashed. Raises Invalid, TooLarge."""
+        if type(value) is str:
+            if not value:
+                raise Invalid(f"{path} must not be empty; say what is to be remembered.", field=path)
+            content = Content(value.encode(), "text/plain")
+        elif type(value) in (dict, list):
+            content = Content(canonical_user(value), "application/json")
+        else:
+            raise Invalid(f"{path} must be text, or a JSON object or array, not {shown(value)}.", field=path)
+        if len(content.body) > MAX_CONTENT_BYTES:
+            raise _too_large(path, len(content.body))
+        return content
+
+    def read(self, text: str, path: str) -> Content:
+        return self.check(text, path)
+
+    def schema(self) -> dict[str, Any]:
+        return {
+            "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": MAX_CONTENT_BYTES},
+                {"type": "object"},
+                {"type": "array", "items": {}},
+            ]
+        }
+
+
+TAGS: Final = Many(Text(1, 100), 0, 50)
+_FILING: Final[dict[str, Kind | Field]] = {
+    "project": Field(Slug(), note="the project's slug; one the account doesn't have is created"),
+    "tags": TAGS,
+    "category": Field(Choice(CATEGORIES), note=f"default {DEFAULT_CATEGORY}"),
+    "importance": Field(Integer(1, 10), note=f"default {DEFAULT_IMPORTANCE}"),
+    "platform": Field(Text(1, MAX_TEXT), note=f"where it is saved from (`source`); default {DEFAULT_SOURCE}"),
+}
+SUBJECT: Final = Record({"type": need(Text(1, MAX_TEXT)), "id": need(Text(1, MAX_TEXT))})
+PROVENANCE: Final = Words(r"[a-z][a-z0-9_]{0,63}", MAX_PROVENANCE_KEYS, MAX_TEXT)
+
+
+class SaveKind(Record):
+    """The body of a save: `content`, or else `summary`."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            {
+                "summary": Field(ContentKind(), note="what to remember, where content isn't given"),
+                "content": Field(ContentKind(), note="what to remember; wins over summary"),
+                **_FILING,
+                "kind": Field(Text(1, MAX_TEXT), note=f"free-form event type; default {DEFAULT_KIND}"),
+                "subject": Field(SUBJECT, note="whom or what it is about"),
+                "occurred_at": Field(Moment(), note="when it happened; default: when it is recorded"),
+                "provenance": Field(PROVENANCE, note="agent_id, session_id, run_id, …"),
+            }
+        )
+
+    def check(self, value: Any, path: str = "") -> dict[str, Any]:
+        found = super().check(value, path)
+        if found["content"] is None and found["summary"] is None:
+            field = f"{path}.content" if path else "content"
+            raise Invalid(
+                f"Give {field} (or summary): what is to be remembered.", code="missing_field", field=field
+            )
+        return found
+
+
+SAVE: Final = SaveKind()
+BATCH: Final = Record({"memories": need(Many(SAVE, 1, MAX_BATCH), f"1 to {MAX_BATCH} saves; all or nothing")})
+SEALED: Final = Record(
+    {
+        "blob_b64": need(Base64(), "0x02, a nonce of 12 bytes, the ciphertext, a tag of 16 bytes"),
+        "event_hash": need(Hash(), "SHA-256 of the plaintext: the content hash"),
+        "plain_len": need(Integer(1), "bytes of the plaintext"),
+        **_FILING,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewMemory:
+    """One memory about to be saved, everything but its place decided."""
+
+    content_hash: str
+    content_length: int
+    content_type: str
+    content: Content | None
+    client_blob: bytes | None
+    tags: list[str]
+    project: str | None
+    category: str
+    importance: int
+    source: str
+    kind: str
+    subject: dict[str, str] | None
+    provenance: dict[str, str] | None
+    occurred_at: str | None
+
+
+def save(engine: Engine, caller: Caller, once: Once | None, fields: dict[str, Any]) -> Written:
+    """Save one memory (`fields` as SAVE returns them) and return its answer.
+
+    Raises Conflict (`project_archived`, `idempotency_conflict`).
+    """
+    new, vault = [_from_fields(fields)], engine.vault(caller.account_id)
+    return write(engine, caller, once, lambda tx: _append(vault, tx, new)[0], numbers=_own_number)
+
+
+def save_batch(engine: Engine, caller: Caller, once: Once | None, fields: dict[str, Any]) -> Written:
+    """Save all of up to 500 memories in one transaction, or none."""
+    new, vault = [_from_fields(one) for one in fields["memories"]], engine.vault(caller.account_id)
+    return write(
+        engine,
+        caller,
+        once,
+        lambda tx: {"memories": _append(vault, tx, new)},
+        numbers=lambda answer: (
+            answer["memories"][0]["memory_number"],
+            answer["memories"][-1]["memory_number"],
+        ),
+    )
+
+
+def save_sealed(engine: Engine, caller: Caller, once: Once | None, fields: dict[str, Any]) -> Written:
+    """Save a blob that the client encrypted; the server vouches only that it doesn't change."""
+    blob, length = fields["blob_b64"], fields["plain_len"]
+    if length > MAX_CONTENT_BYTES:
+        raise _too_large("plain_len", length)
+    if blob[:1] != b"\x02" or len(blob) != length + CLIENT_BLOB_OVERHEAD:
+        raise Invalid(
+            f"blob_b64 must hold the byte 0x02, then plain_len + {CLIENT_BLOB_OVERHEAD - 1} = "
+            f"{length + CLIENT_BLOB_OVERHEAD - 1} bytes; it has {len(blob)} bytes in all.",
+            field="blob_b64",
+        )
+    new = [
+        NewMemory(
+            content_hash=fields["event_hash"],
+            content_length=length,
+            content_type="text/plain",
+            content=None,
+            client_blob=blob,
+            kind=DEFAULT_KIND,
+            subject=None,
+            provenance=None,
+            occurred_at=None,
+            **_filing(fields),
+        )
+    ]
+    vault = engine.vault(caller.account_id)
+    return write(engine, caller, once, lambda tx: _append(vault, tx, new)[0], numbers=_own_number)
+
+
+def _from_fields(fields: dict[str, Any]) -> NewMemory:
+    content: Content = fields["content"] or fields["summary"]
+    return NewMemory(
+        content_hash=hex32(hashlib.sha256(content.body).digest()),
+        content_length=len(content.body),
+        content_type=content.media,
+        content=content,
+        client_blob=None,
+        kind=fields["kind"] or DEFAULT_KIND,
+        subject=fields["subject"],
+        provenance=fields["provenance"],
+        occurred_at=fields["occurred_at"],
+        **_filing(fields),
+    )
+
+
+def _filing(fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "tags": list(dict.fromkeys(fields["tags"] or ())),
+        "project": fields["project"],
+        "category": fields["category"] or DEFAULT_CATEGORY,
+        "importance": fields["importance"] or DEFAULT_IMPORTANCE,
+        "source": fields["platform"] or DEFAULT_SOURCE,
+    }
+
+
+def _append(vault: AccountVault, tx: Tx, new: Sequence[NewMemory]) -> list[dict[str, Any]]:
+    """Append the memories with their ledger entries and outbox rows; return each one's answer."""
+    for slug in sorted({memory.project for memory in new if memory.project is not None}):
+        ensure_open(tx, vault, slug)
+    recorded_at = clock.now()
+
+    def build(head: Head) -> list[tuple[MemoryRow, LedgerRow]]:
+        pairs = []
+        previous = head.ledger_hash
+        for offset, memory in enumerate(new, start=1):
+            row, header = _sealed_row(vault, memory, head.memory_count + offset, recorded_at)
+            entry = _entry(previous, head.ledger_seq + offset, row, header)
+            previous = entry.hash
+            pairs.append((row, entry))
+        return pairs
+
+    pairs = tx.memories.append_batch(vault.account_id, len(new), build)
+    return [_saved(memory, row, entry) for memory, (row, entry) in zip(new, pairs, strict=True)]
+
+
+def _sealed_row(
+    vault: AccountVault, memory: NewMemory, number: int, recorded_at: str
+) -> tuple[MemoryRow, bytes]:
+    """Return the row to store, and its header in canonical form."""
+    header = canonical(
+        build_header(
+            account_id=vault.account_id,
+            number=number,
+            project=memory.project,
+            kind=memory.kind,
+            category=memory.category,
+            importance=memory.importance,
+            source=memory.source,
+            subject=memory.subject,
+            provenance=memory.provenance,
+            occurred_at=memory.occurred_at or recorded_at,
+            recorded_at=recorded_at,
+            content_type=memory.content_type,
+            content_length=memory.content_length,
+            content_hash=memory.content_hash,
+            sealed_by="client" if memory.client_blob is not None else "server",
+            salt=hex32(secrets.token_bytes(32)),
+        )
+    )
+    blob, wrapped_seed, search_tokens = memory.client_blob, None, None
+    if memory.content is not None:
+        sealed = vault.seal(memory.content.body, content_place(vault.account_id, number))
+        blob, wrapped_seed = sealed.blob, sealed.wrapped_seed
+        search_tokens = vault.search_tokens(memory.content.text)
+    row = MemoryRow(
+        account_id=vault.account_id,
+        number=number,
+        event_hash=hex32(tagged_hash(EVENT_TAG, header)),
+        project=memory.project,
+        category=memory.category,
+        importance=memory.importance,
+        source=memory.source,
+        kind=memory.kind,
+        occurred_at=memory.occurred_at or recorded_at,
+        recorded_at=recorded_at,
+        header=header.decode(),
+        content_blob=blob,
+        wrapped_seed=wrapped_seed,
+        tags_blob=seal_tags(vault, number, memory.tags),
+        tag_tokens=vault.tag_tokens(memory.tags) if memory.tags else None,
+        search_tokens=search_tokens,
+    )
+    return row, header
+
+
+def _entry(previous: str, seq: int, row: MemoryRow, header: bytes) -> LedgerRow:
+    """Return the ledger entry that seals a row (protocol §5)."""
+    assert row.content_blob is not None
+    entry = make_entry(
+        previous,
+        seq,
+        row.recorded_at,
+        "save",
+        memory_id=str(row.number),
+        content_sha256=hashlib.sha256(header).hexdigest(),
+        blob_sha256=hashlib.sha256(row.content_blob).hexdigest(),
+    )
+    return LedgerRow(row.account_id, seq, entry["hash"], canonical(entry).decode())
+
+
+def _saved(memory: NewMemory, row: MemoryRow, entry: LedgerRow) -> dict[str, Any]:
+    return {
+        "memory_number": row.number,
+        "memory_id": str(row.number),
+        "event_hash": row.event_hash,
+        "content_hash": memory.content_hash,
+        "tags": memory.tags,
+        "project": row.project,
+        "tier": "episodic",
+        "chain_sync": "pending",
+        "chain_memory_id": None,
+        "trust": "server_sealed" if memory.client_blob is None else "client_sealed",
+        "ledger_seq": entry.seq,
+        "ledger_hash": entry.hash,
+    }
+
+
+def _own_number(answer: dict[str, Any]) -> tuple[int, int]:
+    return answer["memory_number"], answer["memory_number"]
+
+
+def _too_large(path: str, size: int) -> TooLarge:
+    return TooLarge(
+        f"{path} has {size} bytes; a memory has at most {MAX_CONTENT_BYTES}. Split it.",
+        field=path,
+        details={"limit_bytes": MAX_CONTENT_BYTES},
+    )
+
+
+def seal_tags(vault: AccountVault, number: int, tags: Sequence[str]) -> bytes | None:
+    """Return the encrypted tags of a memory; None for none."""
+    return vault.seal_small(canonical(list(tags)), "tags", number=number) if tags else None

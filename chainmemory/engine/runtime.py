@@ -1,0 +1,82 @@
+"""The engine: what every use case works with, opened once per process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from typing import Final
+
+from chainmemory.engine.callers import Callers
+from chainmemory.engine.chain_view import ChainView
+from chainmemory.engine.state_cache import StateCache
+from chainmemory.settings import Settings
+from chainmemory.store.database import Database
+from chainmemory.vault.account import AccountVault
+from chainmemory.vault.master import VARIABLE, MasterKeyring
+
+MOST_VAULTS: Final = 1024
+"""Accounts whose unwrapped keys are kept at once."""
+
+
+class Engine:
+    """Store, vault, chain and caches of one process. Safe to share between threads."""
+
+    def __init__(self, settings: Settings, db: Database, keyring: MasterKeyring) -> None:
+        self.settings = settings
+        self.db = db
+        self.callers = Callers(db)
+        self.chain = ChainView(settings, db)
+        self.states = StateCache()
+        self._keyring = keyring
+        self._lock = threading.Lock()
+        self._vaults: OrderedDict[str, AccountVault] = OrderedDict()
+        self._purged_at = float("-inf")
+
+    @classmethod
+    def open(cls, settings: Settings) -> Engine:
+        """Open the store and the master keys of this deployment. Raises ConfigurationError, Unavailable."""
+        given = settings.master_key
+        environ = {VARIABLE: given.get_secret_value()} if given is not None else {}
+        db = Database.open(settings.store_url)
+        try:
+            with db.read() as tx:
+                accounts, _ = tx.accounts.totals()
+            # A new master key couldn't open the accounts that are there.
+            keyring = MasterKeyring.load(settings.home, environ, create=not accounts)
+        except BaseException:
+            db.close()
+            raise
+        return cls(settings, db, keyring)
+
+    def close(self) -> None:
+        """Close the store; the engine is of no more use."""
+        self.db.close()
+
+    def new_account_key(self, account_id: str) -> tuple[str, bytes]:
+        """Make an account's key and return the master key's id and the wrapped key."""
+        return self._keyring.wrap_account_key(account_id, AccountVault.new_key())
+
+    def vault(self, account_id: str) -> AccountVault:
+        """Return an account's vault. Raises NotFound, IntegrityError (the master key is another one)."""
+        known = self._vaults.get(account_id)
+        if known is not None:
+            return known
+        with self.db.read() as tx:
+            account = tx.accounts.get(account_id)
+        key = self._keyring.unwrap_account_key(account_id, account.key_id, account.wrapped_key)
+        vault = AccountVault(account_id, key)
+        with self._lock:
+            self._vaults[account_id] = vault
+            while len(self._vaults) > MOST_VAULTS:
+                self._vaults.popitem(last=False)
+        return vault
+
+    def purge_due(self, every_s: float) -> bool:
+        """Say, at most once in `every_s` seconds, that it is time to purge old answers."""
+        with self._lock:
+            now = time.monotonic()
+            due = now - self._purged_at >= every_s
+            if due:
+                self._purged_at = now
+            return due
