@@ -1,5 +1,9 @@
 """The command line; `main` is the console script."""
 
-from chainmemory.cli.app import main
 
-__all__ = ["main"]
+def main() -> None:
+    """Run a command."""
+    # Imported here, for a server's processes import this package and need none of the commands.
+    from chainmemory.cli.app import run
+
+    run()

@@ -1,41 +1,32 @@
-"""`chainmemory chain`, `api` and `worker`: the three processes of a server, alone or under `serve`."""
+"""The three processes of a server: what the supervisor runs, and the commands run alone.
+
+`python -m chainmemory.cli.processes NAME`, with all settings in the environment, is how the supervisor starts
+one; it loads nothing of the other commands.
+"""
 
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from chainmemory.cli import options
 from chainmemory.cli.child import begin, inherited_socket, listen, stop_on_signal
+from chainmemory.cli.exits import ending
 from chainmemory.cli.home import prepare_home
 from chainmemory.errors import ChainMemoryError, ConfigurationError
 from chainmemory.logging import log
 from chainmemory.settings import Settings
 
-# Heavy libraries are imported in the commands that need them, so that the others start at once.
+# Heavy libraries are imported by the process that needs them.
 
 
-chain_app = typer.Typer(invoke_without_command=True)
-
-
-@chain_app.callback()
-def chain(
-    context: typer.Context,
-    home: options.Home = None,
-    port: options.Port = None,
-    chain_port: options.ChainPort = None,
-    log_level: options.LogLevel = None,
-) -> None:
-    """Run the embedded proof-of-authority chain alone."""
-    if context.invoked_subcommand is not None:
-        return
-    settings = Settings.load(home=home, port=port, chain_port=chain_port, log_level=log_level)
+def run_chain(settings: Settings) -> None:
+    """Run the embedded chain until a signal. Raises ConfigurationError."""
     if not settings.embedded:
-        raise ConfigurationError("CHAINMEMORY_RPC_URL names another chain, so the embedded one isn't needed.")
+        raise ConfigurationError(
+            "The settings name another chain (rpc_url), so the embedded one isn't needed."
+        )
     prepare_home(settings.home)
     begin("chain", settings)
     from chainmemory.chain.signer import ensure_keystore
@@ -51,39 +42,11 @@ def chain(
         log_level=settings.log_level,
     )
     run_node(config)
+    log.info("The chain has stopped", action="chain.stopped")
 
 
-@chain_app.command()
-def export(
-    file: Annotated[Path, typer.Argument(help="Where the blocks go, as RLP.", metavar="FILE")],
-    genesis: Annotated[
-        Path | None, typer.Option(help="Where the genesis goes.", show_default="genesis.json beside FILE")
-    ] = None,
-    home: options.Home = None,
-) -> None:
-    """Write the embedded chain as geth imports it: blocks as RLP, and its genesis.json."""
-    settings = Settings.load(home=home)
-    from chainmemory.node.export import export_chain
-
-    done = export_chain(settings.chain_dir, file, genesis)
-    typer.echo(
-        f"{done.blocks} blocks with {done.transactions} transactions, head {done.head_hash}\n"
-        f"blocks in {file}, genesis in {done.genesis}"
-    )
-
-
-def api(
-    home: options.Home = None,
-    host: options.Host = None,
-    port: options.Port = None,
-    rpc_url: options.RpcUrl = None,
-    database_url: options.DatabaseUrl = None,
-    log_level: options.LogLevel = None,
-) -> None:
-    """Run the HTTP API alone."""
-    settings = Settings.load(
-        home=home, host=host, port=port, rpc_url=rpc_url, database_url=database_url, log_level=log_level
-    )
+def run_api(settings: Settings) -> None:
+    """Run the HTTP API until a signal. Raises ConfigurationError."""
     prepare_home(settings.home)
     begin("api", settings)
     import uvicorn
@@ -113,31 +76,16 @@ def api(
     log.info("The API has stopped", action="api.stopped")
 
 
-def worker(
-    home: options.Home = None,
-    port: options.Port = None,
-    chain_port: options.ChainPort = None,
-    rpc_url: options.RpcUrl = None,
-    database_url: options.DatabaseUrl = None,
-    log_level: options.LogLevel = None,
-) -> None:
-    """Run the anchor worker alone."""
-    settings = Settings.load(
-        home=home,
-        port=port,
-        chain_port=chain_port,
-        rpc_url=rpc_url,
-        database_url=database_url,
-        log_level=log_level,
-    )
+def run_worker(settings: Settings) -> None:
+    """Run the anchor worker until a signal. Raises ConfigurationError."""
     prepare_home(settings.home)
     begin("worker", settings)
     stop = stop_on_signal()
-    from chainmemory.anchoring.worker import run_worker
+    from chainmemory.anchoring import worker
     from chainmemory.chain.signer import ensure_keystore
 
     ensure_keystore(settings.signer_keystore_path, settings.signer_password_path)
-    run_worker(settings, stop)
+    worker.run_worker(settings, stop)
     log.info("The worker has stopped", action="worker.stopped")
 
 
@@ -165,3 +113,10 @@ class _Watched:
             log.critical("The API can't start", action="api.failed", exc_info=True)
             self.failed = ChainMemoryError(f"The API can't start: {type(error).__name__} (see its log).")
             raise
+
+
+PROCESSES = {"chain": run_chain, "api": run_api, "worker": run_worker}
+
+if __name__ == "__main__":
+    with ending():
+        PROCESSES[sys.argv[1]](Settings.load())

@@ -81,7 +81,7 @@ def _run(settings: Settings, lock: HomeLock, listeners: dict[str, socket.socket]
 
     def child(name: str, **how: bool | int) -> ChildSpec:
         fds = [lock.fd] + ([listeners[name].fileno()] if name in listeners else [])
-        return ChildSpec(name, [sys.executable, "-m", "chainmemory.cli", name], fds=fds, **how)  # type: ignore[arg-type]
+        return ChildSpec(name, [sys.executable, "-m", "chainmemory.cli.processes", name], fds=fds, **how)  # type: ignore[arg-type]
 
     # The chain stops last: the worker may still be writing down what it sent.
     children = [child("chain", stop_rank=1)] if settings.embedded else []
