@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, bindparam, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, and_, bindparam, func, insert, or_, select, text, update
 
 from chainmemory.errors import NotFound
 from chainmemory.store.accounts import Accounts, Head
 from chainmemory.store.ledger import Ledger, LedgerRow
 from chainmemory.store.outbox_rows import ENQUEUE, MEMORY
 from chainmemory.store.sql import Session, Statement, byte_position
-from chainmemory.store.tables import memories, outbox
+from chainmemory.store.tables import OPEN, WITNESSED, memories, outbox
 
 TOKEN = 8  # bytes of one keyed token in tag_tokens and search_tokens
 _CHUNK = 5_000  # numbers per IN list: below SQLite's 32,766 and PostgreSQL's 65,535 parameters
@@ -137,8 +137,18 @@ _FROM = Statement(
     "first",
     "limit",
 )
-_BY_HASH = Statement(
-    select(*_COLUMNS).select_from(_WITH_SYNC).where(_M.event_hash == bindparam("hash")), "hash"
+# Witnessed memories have an index by hash; the others are those still on their way, which are few.
+_ANCHORED_BY_HASH = Statement(
+    select(outbox.c.account_id, outbox.c.position).where(
+        outbox.c.hash == bindparam("hash"), outbox.c.kind == MEMORY, text(WITNESSED)
+    ),
+    "hash",
+)
+_OPEN_BY_HASH = Statement(
+    select(outbox.c.account_id, outbox.c.position).where(
+        outbox.c.kind == MEMORY, text(OPEN), outbox.c.hash == bindparam("hash")
+    ),
+    "hash",
 )
 _TAGS = Statement(
     update(memories).where(*_THIS).values(tags_blob=bindparam("blob"), tag_tokens=bindparam("tokens")),
@@ -177,7 +187,7 @@ class Memories:
         `head.ledger_seq + 1 …`, the first entry's `prev` being `head.ledger_hash`. The account is locked from
         before the call until the transaction ends, so numbers have no gaps and the chain no forks.
 
-        Raises NotFound (no such account), Conflict (an event hash that exists already; the ledger moved),
+        Raises NotFound (no such account), Conflict (the ledger moved),
         RuntimeError (`build` broke the numbering).
         """
         head = self._accounts.reserve(account_id, count)
@@ -208,8 +218,10 @@ class Memories:
 
     def by_event_hash(self, event_hash: str) -> Memory | None:
         """Return the memory with this event hash (hex32), of whatever account, or None."""
-        row = self._session.one(_BY_HASH, (event_hash,))
-        return None if row is None else _memory(row)
+        place = self._session.one(_ANCHORED_BY_HASH, (event_hash,)) or self._session.one(
+            _OPEN_BY_HASH, (event_hash,)
+        )
+        return None if place is None else self.get(*place)
 
     def list(
         self, account_id: str, where: MemoryFilter | None = None, *, limit: int = 50, offset: int = 0

@@ -32,6 +32,8 @@ Serial = BigInteger().with_variant(Integer(), "sqlite")
 # Outbox rows that are not finished; queries must say it in the same words to use the index.
 OPEN = "status IN ('pending', 'failed', 'submitted', 'conflict')"
 
+WITNESSED = "status = 'anchored'"
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -101,7 +103,8 @@ memories = Table(
     metadata,
     Column("account_id", Ascii, ForeignKey("accounts.account_id"), primary_key=True),
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("event_hash", Ascii, nullable=False, unique=True),
+    # Not indexed here: random keys would cost each save a page of their own (`outbox` finds it).
+    Column("event_hash", Ascii, nullable=False),
     Column("project", Ascii),
     Column("category", Ascii, nullable=False),
     Column("importance", Integer, nullable=False),
@@ -199,6 +202,7 @@ outbox = Table(
         sqlite_where=text(OPEN),
         postgresql_where=text(OPEN),
     ),
+    Index("ix_outbox_hash", "hash", sqlite_where=text(WITNESSED), postgresql_where=text(WITNESSED)),
     Index(
         "ix_outbox_tx",
         "tx_hash",

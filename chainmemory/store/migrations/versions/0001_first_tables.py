@@ -156,6 +156,14 @@ def upgrade() -> None:
         postgresql_where=sa.text(OPEN),
     )
     op.create_index(
+        "ix_outbox_hash",
+        "outbox",
+        ["hash"],
+        unique=False,
+        sqlite_where=sa.text("status = 'anchored'"),
+        postgresql_where=sa.text("status = 'anchored'"),
+    )
+    op.create_index(
         "ix_outbox_tx",
         "outbox",
         ["tx_hash"],
@@ -229,7 +237,6 @@ def upgrade() -> None:
         sa.Column("content_blob", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(["account_id"], ["accounts.account_id"], name=op.f("fk_memories_account_id")),
         sa.PrimaryKeyConstraint("account_id", "number", name=op.f("pk_memories")),
-        sa.UniqueConstraint("event_hash", name=op.f("uq_memories_event_hash")),
     )
     op.create_index("ix_memories_project", "memories", ["account_id", "project", "number"], unique=False)
     op.create_table(
