@@ -203,7 +203,7 @@ contract MemoryRegistry is Submitters {
         mapping(uint256 => uint256) storage words = _recorded[accountRef];
         uint256 number = firstNumber;
         uint256 word = words[number >> 8];
-        uint256 firstRecorded;
+        uint256 firstRecorded = 0;
         for (uint256 i = 0; i < eventHashes.length; ++i) {
             bytes32 eventHash = eventHashes[i];
             uint256 bit = 1 << (number & 0xff);
