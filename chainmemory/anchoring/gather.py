@@ -25,6 +25,7 @@ from chainmemory.chain import gas
 from chainmemory.chain.registry import CATEGORY_CODES, MAX_CIPHERTEXT, Payload
 from chainmemory.store.memories import Payload as StoredPayload
 from chainmemory.store.outbox_rows import HEAD, MEMORY, STATE, OutboxRow
+from chainmemory.store.transactions import TransactionRow
 from chainmemory.store.tx import Tx
 
 # Rows looked at for one round, at most.
@@ -65,8 +66,14 @@ class Cadence:
 class Gatherer:
     """Plans and encodes for one station; `gas_scale` multiplies every bound (after running out of gas)."""
 
-    def __init__(self, station: Station) -> None:
+    def __init__(self, station: Station, trusted: set[str]) -> None:
+        """Take a station, and the projects whose history on the contract is known to be ours.
+
+        A project not among them sends one version alone at first: had the contract another hash for it, the
+        versions behind it in the same batch would still be written.
+        """
         self._station = station
+        self._trusted = trusted
         self.cadence = Cadence(station)
         self.gas_scale = 1.0
 
@@ -87,7 +94,7 @@ class Gatherer:
             hashes_out = {row.tx_hash for row in out}
             heads = self._heads(tx, contracts, limits, now, hashes_out)
             limits = _less(limits, heads)
-            states = self._waiting_states(tx, limits, now, hashes_out)
+            states = self._waiting_states(tx, limits, now, out)
             room = _share(limits, _MEMORY_SHARE) if states else limits
             memories = self._memories(tx, contracts, room, now, hashes_out)
             return memories + self._states(contracts, states, _less(limits, memories)) + heads
@@ -155,11 +162,26 @@ class Gatherer:
 
     # -- states and heads -------------------------------------------------------------------------
 
-    def _waiting_states(self, tx: Tx, limits: Limits, now: str, hashes_out: set[str]) -> list[OutboxRow]:
+    def _waiting_states(
+        self, tx: Tx, limits: Limits, now: str, out: Sequence[TransactionRow]
+    ) -> list[OutboxRow]:
         if not self.cadence.due(STATE):
             return []
         most = _most(limits, gas.STATE_NEXT)
-        return [row for row in tx.outbox.due_states(now=now, limit=most) if row.tx_hash not in hashes_out]
+        hashes_out = {row.tx_hash for row in out}
+        rows = [row for row in tx.outbox.due_states(now=now, limit=most) if row.tx_hash not in hashes_out]
+        if all(row.subject in self._trusted for row in rows):
+            return rows
+        sent = {outbox_id for row in out if row.purpose == STATE for outbox_id in row.outbox_ids}
+        under_way = {row.subject for row in tx.outbox.by_ids(sent)}
+        chosen: list[OutboxRow] = []
+        for row in rows:
+            if row.subject in self._trusted:
+                chosen.append(row)
+            elif row.subject not in under_way:
+                chosen.append(row)
+                under_way.add(row.subject)
+        return chosen
 
     def _states(self, contracts: Contracts, rows: list[OutboxRow], limits: Limits) -> list[Draft]:
         if not rows:

@@ -90,8 +90,11 @@ class Post:
         accepted: list[TransactionRow] = []
         try:
             for transaction in transactions:
+                taken = self._send(lease, transaction, may_replace)
+                if taken is None:
+                    break
                 self._pushed[transaction.tx_hash] = self._station.clock.steady()
-                if self._send(lease, transaction, may_replace):
+                if taken:
                     accepted.append(transaction)
                 self._station.step("sent")
         finally:
@@ -198,12 +201,16 @@ class Post:
                 tx.outbox.mark_submitted(lease, row.outbox_ids, tx_hash=row.tx_hash)
         return True
 
-    def _send(self, lease: Lease, transaction: TransactionRow, may_replace: bool) -> bool:
+    def _send(self, lease: Lease, transaction: TransactionRow, may_replace: bool) -> bool | None:
+        """Send one; True where the node has it now, False where it gave way, None where it's too early."""
         try:
             self._station.gateway.send_raw(transaction.raw)
         except TransactionRefused as refused:
             if refused.refusal in _FINE:
                 return True
+            if refused.refusal is Refusal.NONCE_TOO_HIGH:
+                # A node without a queue: those below must be in a block first.
+                return None
             if refused.refusal in _TOO_CHEAP and may_replace:
                 self.replace(lease, transaction)
                 return False

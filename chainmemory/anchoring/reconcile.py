@@ -20,7 +20,7 @@ from chainmemory.anchoring.station import DEPLOY, FILL, Contracts, Station
 from chainmemory.chain.fees import FeesTooHigh
 from chainmemory.chain.types import Block, Receipt
 from chainmemory.store.leases import Lease
-from chainmemory.store.outbox_rows import OutboxRow
+from chainmemory.store.outbox_rows import STATE, OutboxRow
 from chainmemory.store.transactions import (
     CONFIRMED,
     DROPPED,
@@ -44,9 +44,11 @@ _STUCK_BLOCKS = 3
 class Reconciler:
     """Follows the station's open transactions, slot by slot."""
 
-    def __init__(self, station: Station, post: Post) -> None:
+    def __init__(self, station: Station, post: Post, trusted: set[str]) -> None:
+        """Take a station; projects of which a state was found on the contract as ours join `trusted`."""
         self._station = station
         self._post = post
+        self._trusted = trusted
         self._missing_since: dict[int, float] = {}
         self._first_seen: dict[int, tuple[float, int, int]] = {}
         self.settled = 0
@@ -167,6 +169,8 @@ class Reconciler:
                 retry_at=station.clock.after(station.options.retry.wait(2)),
             )
             self._mark(tx, lease, row, CONFIRMED if receipt.succeeded else FAILED, receipt)
+        anchored = {entry.id for entry in verdicts.anchored}
+        self._trusted.update(r.subject for r in rows if r.kind == STATE and r.id in anchored)
         self.settled += verdicts.count
         station.step("settled")
 

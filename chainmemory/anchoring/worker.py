@@ -231,8 +231,9 @@ class _Bench:
         self._post = Post(station)
         self._setup = Setup(station, self._post)
         self._recheck = Recheck(station, self._post)
-        self._reconciler = Reconciler(station, self._post)
-        self._gatherer = Gatherer(station)
+        trusted: set[str] = set()
+        self._reconciler = Reconciler(station, self._post, trusted)
+        self._gatherer = Gatherer(station, trusted)
         self._heads_at = float("-inf")
         self._chain_checked = station.clock.steady()
 

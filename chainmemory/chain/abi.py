@@ -117,6 +117,13 @@ class Abi:
         return self._errors.get(data[:4])
 
 
+def submitter_role() -> bytes:
+    """Return `SUBMITTER_ROLE` of both contracts (Submitters.sol): keccak-256 of its name."""
+    from eth_utils.crypto import keccak
+
+    return bytes(keccak(text="SUBMITTER_ROLE"))
+
+
 def _type(item: dict[str, Any]) -> str:
     """Write a parameter's type as eth-abi wants it: a struct is a tuple of its members."""
     kind = str(item["type"])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainmemory.chain.abi import Abi, Event
+from chainmemory.chain.abi import Abi, Event, submitter_role
 from chainmemory.chain.artifacts import load_artifact
 from chainmemory.chain.failures import CodeMismatch
 from chainmemory.chain.gateway import BlockTag, Gateway
@@ -91,8 +91,7 @@ class StateAnchors:
         return int(self._read("anchorCount", block=block)[0])
 
     def is_submitter(self, address: str) -> bool:
-        role = self._read("SUBMITTER_ROLE")[0]
-        return bool(self._read("hasRole", role, address)[0])
+        return bool(self._read("hasRole", submitter_role(), address)[0])
 
     def state_event(self, project_id: str, version: int, *, from_block: int) -> Event | None:
         """Find the event that anchored a version; None where there is none."""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chainmemory.chain.abi import Abi
+from chainmemory.chain.abi import Abi, submitter_role
 from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR, load_artifact
 from chainmemory.chain.failures import ChainUnavailable, CodeMismatch
 from chainmemory.chain.fees import FeePolicy
@@ -142,8 +142,7 @@ def grant(
     hashes = []
     for contract in (deployment.anchors, deployment.registry):
         abi = Abi(load_artifact(contract.name).abi)
-        role = abi.decode("SUBMITTER_ROLE", gateway.call(contract.address, abi.encode("SUBMITTER_ROLE")))[0]
-        data = abi.encode("grantRole", role, submitter)
+        data = abi.encode("grantRole", submitter_role(), submitter)
         receipt = _send(gateway, signer, contract.address, data, GRANT_GAS, policy, wait_s)
         if not receipt.succeeded:
             raise ConfigurationError(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainmemory.chain.abi import Abi, Event
+from chainmemory.chain.abi import Abi, Event, submitter_role
 from chainmemory.chain.artifacts import load_artifact
 from chainmemory.chain.failures import CodeMismatch
 from chainmemory.chain.gateway import BlockTag, Gateway
@@ -97,8 +97,7 @@ class MemoryRegistry:
         return recorded
 
     def is_submitter(self, address: str) -> bool:
-        role = self._read("SUBMITTER_ROLE")[0]
-        return bool(self._read("hasRole", role, address)[0])
+        return bool(self._read("hasRole", submitter_role(), address)[0])
 
     def find(self, account_ref: str, number: int, *, from_block: int) -> MemoryOnChain | None:
         """Find a memory's log by account and number; None where it isn't recorded."""

@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from web3 import EthereumTesterProvider
 
 from chainmemory.anchoring.options import Options
 from chainmemory.anchoring.retry import RetryPolicy
+from chainmemory.chain.deploy import Deployment, deploy
+from chainmemory.chain.fees import FeePolicy
 from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.signer import Signer
 from tests.support.node_process import NodeProcess
+from tests.support.onchain import OnChain
 
 SIGNER_KEY = bytes.fromhex("ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80")
 OTHER_KEY = bytes.fromhex("59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d")
@@ -36,7 +40,7 @@ QUICK = Options(
     poll_s=0.05,
     resend_s=0.2,
     missing_s=0.2,
-    recheck_s=0,
+    recheck_s=60,
     lease_s=5,
     retry=RetryPolicy(first_s=0.05, cap_s=0.2),
 )
@@ -51,8 +55,43 @@ class TesterChain:
         self.tester = EthereumTester(PyEVMBackend(vm_configuration=((0, LondonVM),)))
         self.gateway = Gateway.over(EthereumTesterProvider(self.tester))
         self.signer = Signer.from_key(SIGNER_KEY)
+        self.deployment: Deployment | None = None
         if funded:
             self.fund(self.signer.address)
+
+    @classmethod
+    def with_contracts(cls) -> TesterChain:
+        """Return a chain on which both contracts are deployed already; `options` name them."""
+        chain = cls()
+        chain.deployment = deploy(chain.gateway, chain.signer, policy=FeePolicy(QUICK.max_fee))
+        return chain
+
+    @property
+    def options(self) -> Options:
+        if self.deployment is None:
+            return QUICK
+        return replace(
+            QUICK,
+            deploys=False,
+            anchor_address=self.deployment.anchors.address,
+            registry_address=self.deployment.registry.address,
+        )
+
+    @property
+    def seen(self) -> OnChain:
+        """What the contracts hold."""
+        assert self.deployment is not None
+        return OnChain(self.gateway, self.deployment)
+
+    @contextmanager
+    def undone(self) -> Iterator[None]:
+        """Take back whatever happens on the chain meanwhile."""
+        before = self.tester.take_snapshot()
+        try:
+            yield
+        finally:
+            self.tester.enable_auto_mine_transactions()
+            self.tester.revert_to_snapshot(before)
 
     def fund(self, address: str, wei: int = 10**21) -> None:
         self.tester.send_transaction(

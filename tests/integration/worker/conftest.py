@@ -1,4 +1,4 @@
-"""Fixtures of the worker's tests: a real store on either engine."""
+"""Fixtures of the worker's tests: a real store; SQLite, or what a test parametrises `db_url` with."""
 
 from __future__ import annotations
 
@@ -8,14 +8,27 @@ from pathlib import Path
 import pytest
 
 from chainmemory.store.database import Database
-from tests.support.databases import ENGINES, fresh_database_url
+from tests.support.chains import TesterChain
+from tests.support.databases import fresh_database_url
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture
 def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the URL of a fresh database, once for each engine."""
-    with fresh_database_url(request.param, tmp_path) as url:
+    """Give the URL of a fresh database."""
+    with fresh_database_url(getattr(request, "param", "sqlite"), tmp_path) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def deployed_chain() -> TesterChain:
+    return TesterChain.with_contracts()
+
+
+@pytest.fixture
+def chain(deployed_chain: TesterChain) -> Iterator[TesterChain]:
+    """Give an in-process chain with both contracts and nothing in them."""
+    with deployed_chain.undone():
+        yield deployed_chain
 
 
 @pytest.fixture

@@ -12,8 +12,10 @@ from chainmemory.anchoring.lease import LeaseKeeper
 from chainmemory.errors import Conflict
 from chainmemory.store.database import Database
 from chainmemory.store.worker import WorkerStatus
+from tests.support.databases import ENGINES
 
 TTL = 10.0
+pytestmark = pytest.mark.parametrize("db_url", ENGINES, indirect=True)
 
 
 @dataclass(frozen=True)
