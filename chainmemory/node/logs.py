@@ -14,6 +14,14 @@ DELETE = "DELETE FROM logs WHERE block = ?"
 TOPICS = 4
 
 
+class TooManyLogs(Exception):
+    """The answer would be too large; `block` is the first that doesn't fit."""
+
+    def __init__(self, block: int) -> None:
+        super().__init__(block)
+        self.block = block
+
+
 @dataclass(frozen=True)
 class StoredLog:
     """One log with its place."""
@@ -55,8 +63,11 @@ def search(
     addresses: Sequence[bytes],
     topics: Sequence[Sequence[bytes]],
     limit: int,
+    max_bytes: int,
 ) -> list[StoredLog]:
-    """Return at most `limit` logs of blocks `first` to `last`, oldest first.
+    """Return the logs of blocks `first` to `last`, oldest first.
+
+    Raises TooManyLogs for `limit` of them or more, or more than `max_bytes` of data.
 
     No address means any; `topics[i]` lists what topic i may be, empty for anything (but a log must have at
     least `len(topics)` topics, as in geth).
@@ -72,7 +83,14 @@ def search(
         elif column != "address":
             conditions.append(f"{column} IS NOT NULL")
     statement = f"SELECT * FROM logs WHERE {' AND '.join(conditions)} ORDER BY block, log_index LIMIT ?"
-    return [_stored(row) for row in connection.execute(statement, [*values, limit])]
+    found: list[StoredLog] = []
+    size = 0
+    for row in connection.execute(statement, [*values, limit]):
+        found.append(_stored(row))
+        size += len(found[-1].data)
+        if len(found) == limit or size > max_bytes:
+            raise TooManyLogs(found[-1].block)
+    return found
 
 
 def _stored(row: Sequence[Any]) -> StoredLog:

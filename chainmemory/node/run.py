@@ -31,6 +31,7 @@ from chainmemory.node.database import open_connection
 from chainmemory.node.genesis import Genesis, load_genesis, new_genesis, read_genesis
 from chainmemory.node.keystore import create_authority, load_authority
 from chainmemory.node.rpc.context import Context
+from chainmemory.node.rpc.filters import Filters
 from chainmemory.node.sealing import STOP, WAKE, run_authority
 from chainmemory.node.server import Application, Server
 
@@ -200,8 +201,9 @@ def _serve(
     def make_context() -> Context:
         connection = open_connection(config.database_path, read_only=True, cache_mib=2)
         connections.append(connection)
-        return Context(connection, genesis, config, submit, admission.write)
+        return Context(connection, genesis, config, submit, admission.write, filters)
 
+    filters = Filters()
     application = Application(make_context, config.host)
     host, port = listener.getsockname()[:2]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import ReadDatabase
@@ -20,7 +20,8 @@ from chainmemory.node.vm import (
     chain_class,
 )
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from chainmemory.node.rpc.filters import Filters
 
 
 class Context:
@@ -33,6 +34,7 @@ class Context:
         config: NodeConfig,
         submit: Callable[[bytes], bytes],
         write: Callable[[Callable[[sqlite3.Connection], None]], None],
+        filters: Filters,
     ) -> None:
         self.connection = connection
         self.database = ReadDatabase(connection)
@@ -45,6 +47,8 @@ class Context:
         """When the request being answered must be done, of the monotonic clock."""
         self.write = write
         """Run a small change in a commit of its own."""
+        self.filters = filters
+        """Shared by all threads."""
 
     @property
     def head(self) -> BlockHeaderAPI:

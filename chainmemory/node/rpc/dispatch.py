@@ -20,6 +20,7 @@ from chainmemory.node.rpc import (
     eth_logs,
     eth_send,
     eth_state,
+    filters,
     net,
 )
 from chainmemory.node.rpc.context import Context
@@ -36,7 +37,7 @@ from chainmemory.node.rpc.registry import METHODS
 
 __all__ = ["NAMESPACES", "answer", "error_body"]
 
-NAMESPACES = (clique, debug, eth_call, eth_chain, eth_fees, eth_logs, eth_send, eth_state, net)
+NAMESPACES = (clique, debug, eth_call, eth_chain, eth_fees, eth_logs, eth_send, eth_state, filters, net)
 """Importing them fills the table of methods."""
 
 MAX_BATCH = 1_000

@@ -13,6 +13,7 @@ from chainmemory.node.rpc.registry import method
 from chainmemory.node.rpc.shapes import log_json
 
 MOST_LOGS = 10_000
+MOST_LOG_BYTES = 10 * 1024 * 1024
 MOST_ALTERNATIVES = 1_000
 """Addresses in a query, and values for one topic."""
 
@@ -78,22 +79,29 @@ def find_logs(context: Context, query: LogQuery) -> list[Any]:
         first, last = _height(query.first, head), min(_height(query.last, head), head)
         if query.is_upside_down():
             raise RpcError("invalid block range params", INVALID_PARAMS)
-    found = logs.search(
-        context.connection,
-        first=first,
-        last=last,
-        addresses=query.addresses,
-        topics=query.topics,
-        limit=MOST_LOGS + 1,
-    )
-    if len(found) > MOST_LOGS:
-        safe = found[MOST_LOGS].block - 1
-        raise RpcError(
-            f"query returned more than {MOST_LOGS} results; "
-            f"try blocks {hex(first)} to {hex(max(first, safe))}",
-            LIMIT_EXCEEDED,
-            {"from": hex(first), "to": hex(max(first, safe)), "limit": MOST_LOGS},
+    return search_range(context, query, first, last)
+
+
+def search_range(context: Context, query: LogQuery, first: int, last: int) -> list[Any]:
+    """Return the matching logs of canonical blocks `first` to `last` (RpcError beyond `MOST_LOGS`)."""
+    try:
+        found = logs.search(
+            context.connection,
+            first=first,
+            last=last,
+            addresses=query.addresses,
+            topics=query.topics,
+            limit=MOST_LOGS + 1,
+            max_bytes=MOST_LOG_BYTES,
         )
+    except logs.TooManyLogs as error:
+        fits = max(first, error.block - 1)
+        raise RpcError(
+            f"query returned more than {MOST_LOGS} results or {MOST_LOG_BYTES} bytes; "
+            f"try blocks {hex(first)} to {hex(fits)}",
+            LIMIT_EXCEEDED,
+            {"from": hex(first), "to": hex(fits), "limit": MOST_LOGS},
+        ) from None
     hashes: dict[int, bytes] = {}
     for log in found:
         if log.block not in hashes:

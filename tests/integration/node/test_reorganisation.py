@@ -34,7 +34,7 @@ def anchor(nonce: int, contract: str, value: int) -> str:
 
 
 def values(chain: ChainFile) -> list[int]:
-    found = logs.search(chain.connection, first=0, last=99, addresses=[], topics=[], limit=99)
+    found = logs.search(chain.connection, first=0, last=99, addresses=[], topics=[], limit=99, max_bytes=9**9)
     return [int.from_bytes(log.data, "big") for log in found]
 
 
