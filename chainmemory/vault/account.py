@@ -19,7 +19,9 @@ TOKEN_BYTES: Final = 8
 
 _DATA_KEY: Final = b"CM_DATA_KEY_V1\x00"
 _INDEX_KEY: Final = b"CM_INDEX_KEY_V1\x00"
-_MAX_FREQUENCY: Final = 255
+_LONG_TEXT: Final = 1_000
+# Ranking hardly tells 16 occurrences from more, and the index of a long text stays short.
+_MOST_REPEATS: Final = 16
 _MAX_CACHED_TOKENS: Final = 20_000
 
 
@@ -91,18 +93,20 @@ class AccountVault:
         return b"".join(sorted({self.tag_token(tag) for tag in tags}))
 
     def search_tokens(self, text: str) -> bytes:
-        """Return the index of a text: its n different words' tokens ascending (8n bytes), then how often each
-        occurs (n bytes, at most 255). Neither the
-        words nor their order can be read from it."""
+        """Return the index of a text: its words' 8-byte tokens ascending, each as often as its word occurs
+        (in a text of more than 1,000 words at most 16 times). Neither the words nor their order can be
+        read from it.
+        """
+        found = words(text)
+        if len(found) > _LONG_TEXT:
+            found = [word for word, count in Counter(found).items() for _ in range(min(count, _MOST_REPEATS))]
         known = self._known
-        counts = {
-            known.get(word) or self._search_token(word): count for word, count in Counter(words(text)).items()
-        }
-        tokens = sorted(counts)
-        frequencies = [counts[token] for token in tokens]
-        if frequencies and max(frequencies) > _MAX_FREQUENCY:
-            frequencies = [min(count, _MAX_FREQUENCY) for count in frequencies]
-        return b"".join(tokens) + bytes(frequencies)
+        try:
+            tokens = [known[word] for word in found]
+        except KeyError:
+            tokens = [self._search_token(word) for word in found]
+        tokens.sort()
+        return b"".join(tokens)
 
     def query_tokens(self, text: str) -> list[bytes]:
         """Return the tokens of a search's words, each once, in order."""

@@ -39,7 +39,7 @@ def rank(
     for number, index in candidates:
         frequencies = [_frequency(index, token) for token in tokens]
         if any(frequencies):
-            found.append(_Found(number, _length(index), frequencies))
+            found.append(_Found(number, len(index) // TOKEN_BYTES, frequencies))
     if not found:
         return []
     average = sum(one.length for one in found) / len(found)
@@ -65,17 +65,15 @@ def _weight(holding: int, total: int) -> float:
     return math.log(1 + (total - holding + 0.5) / (holding + 0.5))
 
 
-def _length(index: bytes) -> int:
-    """Return how many words the indexed text had (each counted at most 255 times)."""
-    count = len(index) // (TOKEN_BYTES + 1)
-    return sum(index[count * TOKEN_BYTES :])
-
-
 def _frequency(index: bytes, token: bytes) -> int:
-    """Return how often the token's word occurs in the indexed text, 0 if it doesn't."""
-    count = len(index) // (TOKEN_BYTES + 1)
-    end = count * TOKEN_BYTES
-    at = index.find(token, 0, end)
+    """Return how often the token stands in the index; a hit across two tokens is none."""
+    at = index.find(token)
     while at % TOKEN_BYTES and at != -1:
-        at = index.find(token, at + 1, end)
-    return 0 if at == -1 else index[end + at // TOKEN_BYTES]
+        at = index.find(token, at + 1)
+    if at == -1:
+        return 0
+    # Tokens are sorted, so equal ones stand together.
+    end = at + TOKEN_BYTES
+    while index.startswith(token, end):
+        end += TOKEN_BYTES
+    return (end - at) // TOKEN_BYTES

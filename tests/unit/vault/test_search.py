@@ -58,8 +58,13 @@ def test_nothing_to_look_for_or_in(vault: AccountVault) -> None:
 
 def test_bytes_across_two_tokens_are_no_hit() -> None:
     token = b"ABCDEFGH"
-    across = b"xxxxABCD" + b"EFGHyyyy" + b"\x01\x01"
-    both = b"xxxxABCD" + b"EFGHyyyy" + token + b"\x01\x01\x07"
-    among_frequencies = b"zzzzzzzz" * 8 + token
-    hits = rank([token], [(1, across), (2, both), (3, among_frequencies)], total=3, limit=5)
+    across = b"xxxxABCD" + b"EFGHyyyy"
+    both = across + token + token
+    hits = rank([token], [(1, across), (2, both)], total=2, limit=5)
     assert [hit.number for hit in hits] == [2]
+
+
+def test_an_odd_index_is_searched_without_failing(vault: AccountVault) -> None:
+    token = vault.query_tokens("gas")[0]
+    hits = rank([token], [(1, token + b"tail"), (2, token[:4]), (3, b"")], total=3, limit=5)
+    assert [hit.number for hit in hits] == [1]
