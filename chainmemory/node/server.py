@@ -37,7 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
     """uvicorn's protocol that also bounds connections, headers, and the time a request takes to arrive."""
 
     _header_bytes = 0
-    _in_headers = True
+    _in_headers = False
     _arrival: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -57,12 +57,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         if self._arrival is None and (self.cycle is None or self.cycle.response_complete):
             self._expect_request()
-        if self._in_headers:
-            self._header_bytes += len(data)
-            if self._header_bytes > MAX_HEADER_BYTES + 65_536:
-                self.send_400_response("Request header fields too large.")
-                return
         super().data_received(data)
+        if self._in_headers:  # still, after all of this
+            self._header_bytes += len(data)
+            if self._header_bytes > MAX_HEADER_BYTES:
+                self.send_400_response("Request header fields too large.")
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -85,8 +85,16 @@ def wait_for(probe: Callable[[], Any], timeout: float = 30, what: str = "it") ->
 class NodeProcess:
     """A node in a process of its own."""
 
-    def __init__(self, folder: Path, *arguments: str, port: int = 0, alloc: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *arguments: str,
+        port: int = 0,
+        alloc: Sequence[str] = (),
+        module: str = "chainmemory.node",
+    ) -> None:
         self.folder = folder
+        self.module = module
         self.arguments = [*arguments, *(word for address in alloc for word in ("--alloc", address))]
         self.port = port
         self.log = folder.with_suffix(".log")
@@ -95,7 +103,7 @@ class NodeProcess:
     def start(self, wait: bool = True) -> Client:
         """Start it; unless told otherwise wait until its RPC answers."""
         self._ready.unlink(missing_ok=True)
-        command = [sys.executable, "-m", "chainmemory.node", "--data-dir", str(self.folder)]
+        command = [sys.executable, "-m", self.module, "--data-dir", str(self.folder)]
         command += ["--port", str(self.port), "--ready-file", str(self._ready), *self.arguments]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
