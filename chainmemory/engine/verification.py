@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MOST_ANCHORS: Final = 50
 HOW_TO_VERIFY: Final = (
-    "Ask any node of the chain yourself, not this server: call stateHashOf(bytes32 projectId, uint256 "
+    "Ask any node of the chain yourself, not this server: call stateHashOf(bytes32 projectId, uint64 "
     "version) on the contract ProjectStateAnchor at chain.contract with project_id and a version. It returns "
     "the state hash that was anchored, zero where none was. Whoever has the state document recomputes that "
     "hash as SHA3-256 over "
