@@ -19,7 +19,7 @@ _NOT_A_USER: Final = frozenset({"mailto", "ssh", "scp", "sftp", "rsync", "sip", 
 # The value is given after a word like "password" or "token": `=`, `:`, `:=`, `=>`, or as a flag's argument.
 _ASSIGNMENT: Final = (
     r"(?P<flag>(?<!\S)--?[\w-]{{0,40}}?)?(?:{words})(?P<suffix>\w{{0,30}})[\]'\"`]{{0,2}}"
-    r"(?:\s{{0,3}}(?::=|=>|[:=]{{1,3}})\s{{0,3}}|(?(flag)\s{{1,3}}|(?!)))"
+    r"(?P<separator>\s{{0,3}}(?::=|=>|[:=]{{1,3}})\s{{0,3}}|(?(flag)\s{{1,3}}|(?!)))"
     r"['\"`]?(?P<value>[^\s'\"`,;&]{{1,200}})(?P<more>\s+\w)?"
 )
 _MORE_WORDS: Final = (
@@ -31,7 +31,7 @@ _MORE_WORDS: Final = (
     r"signature",
 )
 _BEARER: Final = re.compile(r"\b(?:bearer|basic|sshpass -p)\s{1,3}(?=\S*\d)[\w.~+/=-]{6,}", re.IGNORECASE)
-_NEWER_TOKEN: Final = re.compile(r"\b(?:github_pat_|npm_|hf_|glsa_|dop_v1_|sk-[a-z]+-|AIza)[\w-]{20,}")
+_NEWER_TOKEN: Final = re.compile(r"\b(?:aic_|github_pat_|npm_|hf_|glsa_|dop_v1_|sk-[a-z]+-|AIza)[\w-]{20,}")
 # What such a name ends in when it says where the secret is, or how it is handled, not what it is.
 _ABOUT_A_SECRET: Final = re.compile(
     r"_?(?:file|path|dir|name|ref|refs|id|arn|store|manager|policy|rotation|auth|authentication|length|"
@@ -93,8 +93,9 @@ def _assigned(text: str) -> bool:
         value = match["value"].rstrip(".)]}")
         if _ABOUT_A_SECRET.fullmatch(match["suffix"]) or _is_placeholder(value):
             continue
-        # "secrets: managed by Vault" is prose; "password: hunter2 for now" is not.
-        if not (value.isalpha() and (match["more"] or _HARMLESS.fullmatch(value))):
+        # "secrets: managed by Vault" is prose; "password: hunter2 for now" and "key=abc here" are not.
+        prose = match["more"] and match["separator"].endswith(" ")
+        if not (value.isalpha() and (prose or _HARMLESS.fullmatch(value))):
             return True
     return _BEARER.search(text) is not None
 
