@@ -16,6 +16,7 @@ from typing import Any
 from eth.vm.forks import LondonVM
 from eth_tester import EthereumTester, PyEVMBackend
 from web3 import EthereumTesterProvider
+from web3.types import RPCEndpoint, RPCResponse
 
 from chainmemory.anchoring.options import Options
 from chainmemory.anchoring.retry import RetryPolicy
@@ -46,6 +47,36 @@ QUICK = Options(
 )
 
 
+# What a node does with a call: an answer of its own (or an exception to raise), or None to do as it should.
+NodeMood = Callable[[str, Any], RPCResponse | Exception | None]
+
+
+class MoodyProvider(EthereumTesterProvider):
+    """eth-tester's provider, with moods: `mood` may answer first, `afterwards` once the call was done."""
+
+    def __init__(self, tester: EthereumTester) -> None:
+        super().__init__(tester)
+        self.in_good_mood()
+
+    def in_good_mood(self) -> None:
+        self.mood: NodeMood = lambda method, params: None
+        self.afterwards: NodeMood = lambda method, params: None
+
+    def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
+        own = self.mood(method, params)
+        if own is None:
+            answer = super().make_request(method, params)
+            own = self.afterwards(method, params) or answer
+        if isinstance(own, Exception):
+            raise own
+        return own
+
+
+def refusal(message: str) -> RPCResponse:
+    """Return a node's error."""
+    return {"jsonrpc": "2.0", "id": 1, "error": {"code": -32000, "message": message}}
+
+
 class TesterChain:
     """A London chain in this process; blocks are made at once, or by `mine` after `hold_blocks`."""
 
@@ -53,7 +84,8 @@ class TesterChain:
 
     def __init__(self, *, funded: bool = True) -> None:
         self.tester = EthereumTester(PyEVMBackend(vm_configuration=((0, LondonVM),)))
-        self.gateway = Gateway.over(EthereumTesterProvider(self.tester))
+        self.node = MoodyProvider(self.tester)
+        self.gateway = Gateway.over(self.node)
         self.signer = Signer.from_key(SIGNER_KEY)
         self.deployment: Deployment | None = None
         if funded:
@@ -90,6 +122,7 @@ class TesterChain:
         try:
             yield
         finally:
+            self.node.in_good_mood()
             self.tester.enable_auto_mine_transactions()
             self.tester.revert_to_snapshot(before)
 

@@ -3,50 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from chainmemory.anchoring.health import Progress
-from chainmemory.anchoring.worker import AnchorWorker
 from chainmemory.chain.registry import Payload
 from chainmemory.protocol.evidence import evidence_root
 from chainmemory.protocol.hashing import ZERO
 from chainmemory.store.database import Database
-from chainmemory.store.outbox_rows import HEAD, MEMORY, STATE, OutboxRow
+from chainmemory.store.outbox_rows import HEAD, MEMORY, STATE
 from tests.support.chains import TesterChain
 from tests.support.databases import ENGINES
 from tests.support.onchain import OnChain
+from tests.support.rounds import drain, free_the_lease, purposes, rows_of, worker_on
 from tests.support.saving import Person, append_state, create_account, create_project, save
 
 BOTH_ENGINES = pytest.mark.parametrize("db_url", ENGINES, indirect=True)
-
-
-def _worker(db: Database, chain: TesterChain, **changes: Any) -> AnchorWorker:
-    return AnchorWorker(db, chain.gateway, chain.signer, replace(chain.options, **changes))
-
-
-def _drain(worker: AnchorWorker, *, mine: TesterChain | None = None, rounds: int = 40) -> list[Progress]:
-    """Do rounds until one has nothing to do, with a block after each where the chain makes none by itself."""
-    done: list[Progress] = []
-    for _ in range(rounds):
-        done.append(worker.run_once())
-        if mine is not None:
-            mine.mine()
-        if not (done[-1].sent or done[-1].settled or done[-1].out):
-            return done
-    raise AssertionError(f"still busy after {rounds} rounds: {done[-1]}")
-
-
-def _rows(db: Database, kind: str, subject: str) -> list[OutboxRow]:
-    with db.read() as tx:
-        return list(reversed(tx.outbox.page(kind, subject, limit=1_000)))
-
-
-def _purposes(db: Database) -> list[str]:
-    with db.read() as tx:
-        return [row.purpose for row in reversed(tx.transactions.recent(limit=100))]
 
 
 @BOTH_ENGINES
@@ -58,7 +29,7 @@ def test_memories_states_and_the_head_get_on_chain_as_they_are_in_the_store(
     project = create_project(db, person, "alpha")
     states = [append_state(db, person, project, v, cited=[("dec_0001", v)]) for v in range(1, 4)]
 
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
 
     seen = chain.seen
     assert seen.memory_hashes(person.account_id, 5) == [row.event_hash for row in memories]
@@ -71,7 +42,7 @@ def test_memories_states_and_the_head_get_on_chain_as_they_are_in_the_store(
         (STATE, project.project_id, 3),
         (HEAD, person.account_id, 1),
     ):
-        rows = _rows(db, kind, subject)
+        rows = rows_of(db, kind, subject)
         assert [row.status for row in rows] == ["anchored"] * count
         assert all(seen.event_is_at(row) for row in rows)
     assert Counter(seen.skipped()) == Counter()
@@ -81,9 +52,9 @@ def test_an_anchored_memory_leads_to_its_batch_root(db: Database, chain: TesterC
     person = create_account(db)
     memories = save(db, person, *[f"memory {n}" for n in range(1, 6)])
 
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
 
-    rows = _rows(db, MEMORY, person.account_id)
+    rows = rows_of(db, MEMORY, person.account_id)
     assert {row.anchor_id for row in rows} == {"1"}
     seen = chain.seen
     assert seen.batch_root(person.account_id, 1) == evidence_root(row.event_hash for row in memories)
@@ -96,7 +67,7 @@ def test_ciphertext_goes_along_only_where_the_setting_says_so(
     person = create_account(db)
     (row,) = save(db, person, "nobody reads this on chain", category="DECISION")
 
-    _drain(_worker(db, chain, payload=payload))
+    drain(worker_on(db, chain, payload=payload))
 
     found = chain.seen.memory(row.event_hash)
     assert found is not None
@@ -108,7 +79,7 @@ def test_too_long_ciphertext_stays_at_home(db: Database, chain: TesterChain) -> 
     person = create_account(db)
     long, short = save(db, person, "x" * 65_536, "short")
 
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
 
     seen = chain.seen
     assert seen.payload_of(long.event_hash) is None
@@ -118,23 +89,23 @@ def test_too_long_ciphertext_stays_at_home(db: Database, chain: TesterChain) -> 
 def test_a_state_waits_until_its_memories_are_on_chain(db: Database, chain: TesterChain) -> None:
     person = create_account(db)
     project = create_project(db, person, "alpha")
-    worker = _worker(db, chain)
-    _drain(worker)
+    worker = worker_on(db, chain)
+    drain(worker)
     save(db, person, "first")
     append_state(db, person, project, 1, cited=[("dec_0001", 1)])
     chain.hold_blocks()
 
     for _ in range(3):
         worker.run_once()
-    assert STATE not in _purposes(db)
-    assert [row.status for row in _rows(db, STATE, project.project_id)] == ["pending"]
+    assert STATE not in purposes(db)
+    assert [row.status for row in rows_of(db, STATE, project.project_id)] == ["pending"]
     chain.mine()
     worker.run_once()
 
-    assert STATE in _purposes(db)
-    _drain(worker, mine=chain)
+    assert STATE in purposes(db)
+    drain(worker, mine=chain)
     seen = chain.seen
-    (memory,), (state,) = _rows(db, MEMORY, person.account_id), _rows(db, STATE, project.project_id)
+    (memory,), (state,) = rows_of(db, MEMORY, person.account_id), rows_of(db, STATE, project.project_id)
     assert memory.block_number is not None
     assert state.block_number is not None
     assert memory.block_number < state.block_number
@@ -147,18 +118,16 @@ def test_later_rounds_send_nothing_twice(db: Database, chain: TesterChain) -> No
     project = create_project(db, person, "alpha")
     save(db, person, "first")
     append_state(db, person, project, 1, cited=[("dec_0001", 1)])
-    _drain(_worker(db, chain))
-    before = _purposes(db)
+    drain(worker_on(db, chain))
+    before = purposes(db)
 
-    other = _worker(db, chain)
+    other = worker_on(db, chain)
     assert other.run_once().state == "standby"
     # The first one is gone without giving its lease back; the next takes over when it lapses.
-    with db.write() as tx:
-        (lease,) = tx.leases.all()
-        tx.leases.release(lease, now="2000-01-01T00:00:00.000000Z")
-    _drain(other)
+    free_the_lease(db)
+    drain(other)
 
-    assert _purposes(db) == before
+    assert purposes(db) == before
 
 
 def test_hundreds_of_states_of_several_projects_are_batched_and_each_is_there_once(
@@ -170,20 +139,20 @@ def test_hundreds_of_states_of_several_projects_are_batched_and_each_is_there_on
         for project in projects:
             append_state(db, person, project, version)
 
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
 
     seen = chain.seen
     for project in projects:
-        rows = _rows(db, STATE, project.project_id)
+        rows = rows_of(db, STATE, project.project_id)
         assert seen.state_hashes(project.project_id, 40) == [row.hash for row in rows]
     assert Counter(seen.skipped()) == Counter()
     # One version of each alone, to see that its history is ours; then all the others together.
-    assert Counter(_purposes(db))[STATE] == 2
+    assert Counter(purposes(db))[STATE] == 2
 
 
 def test_confirmations_are_waited_for(db: Database, chain: TesterChain) -> None:
     person = create_account(db)
-    worker = _worker(db, chain, confirmations=3, head_wait_s=3600)
+    worker = worker_on(db, chain, confirmations=3, head_wait_s=3600)
     for _ in range(8):
         worker.run_once()
         chain.mine()
@@ -192,20 +161,20 @@ def test_confirmations_are_waited_for(db: Database, chain: TesterChain) -> None:
 
     for extra_blocks in range(2):
         worker.run_once()
-        (row,) = _rows(db, MEMORY, person.account_id)
+        (row,) = rows_of(db, MEMORY, person.account_id)
         assert (row.status, row.block_number) == ("submitted", None), extra_blocks
         chain.mine()
     worker.run_once()
 
-    (row,) = _rows(db, MEMORY, person.account_id)
+    (row,) = rows_of(db, MEMORY, person.account_id)
     assert row.status == "anchored"
 
 
 @BOTH_ENGINES
 def test_a_conflict_stops_that_project_alone(db: Database, chain: TesterChain) -> None:
     person = create_account(db)
-    worker = _worker(db, chain)
-    _drain(worker)
+    worker = worker_on(db, chain)
+    drain(worker)
     seen = chain.seen
     forked, good = create_project(db, person, "forked"), create_project(db, person, "good")
     other_hash = "0x" + "ab" * 32
@@ -214,16 +183,16 @@ def test_a_conflict_stops_that_project_alone(db: Database, chain: TesterChain) -
         append_state(db, person, forked, version)
         append_state(db, person, good, version)
 
-    _drain(worker)
+    drain(worker)
     append_state(db, person, forked, 4)
     append_state(db, person, good, 4)
-    _drain(worker)
+    drain(worker)
 
-    statuses = [row.status for row in _rows(db, STATE, forked.project_id)]
+    statuses = [row.status for row in rows_of(db, STATE, forked.project_id)]
     assert statuses[0] == "conflict"
-    assert other_hash in (_rows(db, STATE, forked.project_id)[0].reason or "")
+    assert other_hash in (rows_of(db, STATE, forked.project_id)[0].reason or "")
     assert "anchored" not in statuses
-    assert [row.status for row in _rows(db, STATE, good.project_id)] == ["anchored"] * 4
+    assert [row.status for row in rows_of(db, STATE, good.project_id)] == ["anchored"] * 4
     assert seen.state_hashes(forked.project_id, 2) == [other_hash, ZERO]
 
 
@@ -232,17 +201,17 @@ def test_what_the_contract_holds_already_is_recorded_where_it_was_written(
     db: Database, chain: TesterChain
 ) -> None:
     person = create_account(db)
-    worker = _worker(db, chain)
-    _drain(worker)
+    worker = worker_on(db, chain)
+    drain(worker)
     seen = chain.seen
     project = create_project(db, person, "alpha")
     states = [append_state(db, person, project, version) for version in (1, 2, 3, 4)]
     # Someone with the same store anchored version 3 first: on this contract the project begins there.
     first = seen.anchor(chain.signer, project.project_id, 3, states[2].state_hash)
 
-    _drain(worker)
+    drain(worker)
 
-    rows = _rows(db, STATE, project.project_id)
+    rows = rows_of(db, STATE, project.project_id)
     assert [row.status for row in rows] == ["covered", "covered", "anchored", "anchored"]
     assert rows[2].tx_hash == first
     assert "previous_state_hash" in (rows[0].reason or "")
@@ -261,7 +230,7 @@ def test_a_forgotten_memorys_hash_is_recorded_without_its_ciphertext(
     (row,) = save(db, person, "to be forgotten")
     OnChain.forget(db, person.account_id, 1)
 
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
 
     found = chain.seen.memory(row.event_hash)
     assert found is not None
@@ -272,19 +241,17 @@ def test_a_memory_forgotten_between_reading_and_storing_is_not_sent_with_its_cip
     db: Database, chain: TesterChain
 ) -> None:
     person: Person = create_account(db)
-    _drain(_worker(db, chain))
+    drain(worker_on(db, chain))
     (row,) = save(db, person, "forgotten in the nick of time")
 
     def forget(step: str) -> None:
         if step == "signed":
             OnChain.forget(db, person.account_id, 1)
 
-    with db.write() as tx:
-        (lease,) = tx.leases.all()
-        tx.leases.release(lease, now="2000-01-01T00:00:00.000000Z")
-    worker = AnchorWorker(db, chain.gateway, chain.signer, chain.options, step=forget)
+    free_the_lease(db)
+    worker = worker_on(db, chain, step=forget)
     assert worker.run_once().sent == 0
-    _drain(worker)
+    drain(worker)
 
     found = chain.seen.memory(row.event_hash)
     assert found is not None
@@ -293,13 +260,13 @@ def test_a_memory_forgotten_between_reading_and_storing_is_not_sent_with_its_cip
 
 def test_ledger_heads_follow_the_ledger(db: Database, chain: TesterChain) -> None:
     person = create_account(db)
-    worker = _worker(db, chain)
+    worker = worker_on(db, chain)
     save(db, person, "one", "two")
-    _drain(worker)
+    drain(worker)
     save(db, person, "three")
-    _drain(worker)
+    drain(worker)
 
-    assert [(row.position, row.status) for row in _rows(db, HEAD, person.account_id)] == [
+    assert [(row.position, row.status) for row in rows_of(db, HEAD, person.account_id)] == [
         (2, "anchored"),
         (3, "anchored"),
     ]
