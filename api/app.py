@@ -12,7 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from api.door import Call, Door, Doors
-from api.openapi import COMPONENTS, DoorRoute
+from api.openapi import DoorRoute, complete
 from api.routes import ALL
 from api.shell import Shell, not_found
 from api.site import Site
@@ -60,9 +60,7 @@ class ChainMemoryAPI(FastAPI):
             document = get_openapi(
                 title=self.title, version=self.version, description=self.description, routes=self.routes
             )
-            components = document.setdefault("components", {})
-            for kind, named in COMPONENTS.items():
-                components.setdefault(kind, {}).update(named)
+            complete(document, self.doors)
             self.openapi_schema = document
         return self.openapi_schema
 

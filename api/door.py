@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from chainmemory.engine.callers import Caller, Scope
     from chainmemory.engine.once import Once
     from chainmemory.engine.runtime import Engine
+    from chainmemory.errors import ChainMemoryError
 
 Needs = Literal["nothing", "public", "local", "read", "write", "owner"]
 """Whom a door lets in: anybody, anybody at a limited rate (a key is welcome where `knows_key`), a program of
@@ -96,6 +97,8 @@ class Door:
     knows_key: bool = False
     media: str = "application/json"
     documented: bool = True
+    refuse: Callable[[ChainMemoryError], Answer] | None = None
+    """How the door tells an error, where it isn't with the envelope: a page for people."""
     in_loop: bool = field(init=False)
     scope: Scope | None = field(init=False)
     """The scope a key must have; None where no key is needed."""

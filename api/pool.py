@@ -1,7 +1,7 @@
 """A thread pool for the event loop, as lean as it can be: a queue in, `call_soon_threadsafe` out.
 
-`loop.run_in_executor` goes through concurrent.futures, whose locks and conditions cost as much as the rest of a
-request here.
+`loop.run_in_executor` goes through concurrent.futures, whose locks and conditions cost as much as the rest of
+a request here.
 """
 
 from __future__ import annotations

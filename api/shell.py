@@ -66,7 +66,7 @@ class Shell:
         except ClientGone:
             return
         except ChainMemoryError as error:
-            answer = error_answer(error)
+            answer = door.refuse(error) if door and door.refuse else error_answer(error)
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer and the log the place
             answer = _unexpected(scope)
         status = answer.status or (door.status if door else 200)

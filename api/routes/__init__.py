@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from api.door import Doors
-from api.routes import accounts, memories, operations, projects, rpc, state, verification
+from api.routes import accounts, explorer, memories, operations, projects, rpc, state, verification
 from api.web import pages
 
 ALL: tuple[Doors, ...] = (
@@ -15,4 +15,5 @@ ALL: tuple[Doors, ...] = (
     operations.doors,
     rpc.doors,
     pages.doors,
+    explorer.doors,
 )

@@ -38,6 +38,7 @@ _templates = Environment(
     lstrip_blocks=True,
 )
 _STYLE: Final = (HERE / "static" / "style.css").read_bytes()
+_ICON: Final = (HERE / "static" / "icon.svg").read_bytes()
 
 
 def page(template: str, status: int = 200, **values: Any) -> Answer:
@@ -130,3 +131,15 @@ def verify_page(call: Call) -> Answer:
 )
 async def style(_call: Call) -> Answer:
     return Answer(_STYLE, media="text/css; charset=utf-8", cache=b"public, max-age=3600")
+
+
+@doors.get(
+    "/static/icon.svg",
+    needs="nothing",
+    summary="The pages' icon",
+    answer=TEXT,
+    media="image/svg+xml",
+    documented=False,
+)
+async def icon(_call: Call) -> Answer:
+    return Answer(_ICON, media="image/svg+xml", headers=_SAFE, cache=b"public, max-age=3600")

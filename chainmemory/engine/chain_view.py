@@ -53,10 +53,11 @@ class ChainView:
     Every method raises Unavailable where the node doesn't answer, or answers for something that isn't ours.
     """
 
-    def __init__(self, settings: Settings, db: Database) -> None:
+    def __init__(self, settings: Settings, db: Database, gateway: Gateway | None = None) -> None:
+        """Read through `gateway`, by default one to the settings' node."""
         self._settings = settings
         self._db = db
-        self._gateway = Gateway(settings.chain_url, timeout_s=TIMEOUT_S)
+        self._gateway = gateway or Gateway(settings.chain_url, timeout_s=TIMEOUT_S)
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, object]] = {}
         self._pages: OrderedDict[tuple[str, str, int, int], list[str]] = OrderedDict()

@@ -19,7 +19,7 @@ def ago(seconds: float) -> str:
 def unix_seconds(time: str) -> int:
     """Return a protocol time as whole Unix seconds (negative before 1970)."""
     moment = datetime.fromisoformat(time)
-    return int((moment - _EPOCH).total_seconds() // 1)
+    return (moment - _EPOCH) // timedelta(seconds=1)
 
 
 def from_unix(seconds: int) -> str:

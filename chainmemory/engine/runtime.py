@@ -9,6 +9,7 @@ from typing import Final
 
 from chainmemory.engine.callers import Callers
 from chainmemory.engine.chain_view import ChainView
+from chainmemory.engine.explorer import Explorer
 from chainmemory.engine.state_cache import StateCache
 from chainmemory.settings import Settings
 from chainmemory.store.database import Database
@@ -27,6 +28,7 @@ class Engine:
         self.db = db
         self.callers = Callers(db)
         self.chain = ChainView(settings, db)
+        self.explorer = Explorer(settings, db, self.chain)
         self.states = StateCache()
         self._keyring = keyring
         self._lock = threading.Lock()
@@ -51,6 +53,7 @@ class Engine:
 
     def close(self) -> None:
         """Close the store; the engine is of no more use."""
+        self.explorer.close()
         self.db.close()
 
     def new_account_key(self, account_id: str) -> tuple[str, bytes]:

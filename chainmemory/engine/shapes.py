@@ -149,7 +149,7 @@ class Moment(_Plain):
         try:
             return parse_time(value)
         except Invalid as error:
-            raise Invalid(error.message, field=path) from None
+            raise Invalid(f"{path}: {error.message}.", field=path) from None
 
     def schema(self) -> Schema:
         return {
@@ -169,7 +169,7 @@ class Slug(_Plain):
         try:
             return check_slug(value)
         except Invalid as error:
-            raise Invalid(error.message, field=path) from None
+            raise Invalid(f"{path}: {error.message}.", field=path) from None
 
     def schema(self) -> Schema:
         return {"type": "string", "pattern": "^[a-z0-9][a-z0-9._-]{0,63}$"}
@@ -260,7 +260,7 @@ class Words(_Plain):
             raise _wrong(path, "an object of strings", value)
         if len(value) > self.most:
             raise Invalid(f"{path} may have at most {self.most} keys, not {len(value)}.", field=path)
-        words = Text(0, self.longest, nul=True)
+        words = Text(0, self.longest)
         for key, word in value.items():
             if re.fullmatch(self.keys, key, re.ASCII) is None:
                 raise Invalid(f"{path} has a key that is not of the form {self.keys}.", field=path)
