@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Executable, LargeBinary, Table, bindparam, literal
+from sqlalchemy import Connection, Executable, LargeBinary, Table, bindparam, literal, or_
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.engine import Dialect
@@ -48,6 +48,8 @@ class Statement:
         compiled = self._statement.compile(dialect=_DIALECTS[dialect])
         assert isinstance(compiled, SQLCompiler)
         order = compiled.positiontup or []
+        if "POSTCOMPILE" in str(compiled):
+            raise RuntimeError(f"in_ has no text of its own before it runs; use one_of: {compiled}")
         unused = set(self._names) - set(order)
         if unused:
             raise RuntimeError(f"parameters {sorted(unused)} are not in the statement {compiled}")
@@ -59,6 +61,11 @@ class Statement:
             for name in order
         ]
         return str(compiled), layout
+
+
+def one_of(column: ColumnElement[Any], values: Iterable[object]) -> ColumnElement[bool]:
+    """Return the condition that `column` is one of these constants, for a `Statement`."""
+    return or_(*(column == value for value in values))
 
 
 def _lay_out(layout: list[tuple[int, Any]] | None, given: Sequence[Any]) -> Sequence[Any]:

@@ -104,7 +104,7 @@ class SqliteBackend:
             session.connection.close()
             raise
         finally:
-            if writing or self._turn_of == threading.get_ident():
+            if writing:
                 self._pass_turn()
 
     def lock_schema(self, connection: Connection) -> None:

@@ -82,7 +82,7 @@ _MARK = Statement(
 _GET = Statement(select(*_COLUMNS).where(_T.tx_hash == bindparam("tx")), "tx")
 _HIGHEST_NONCE = Statement(
     select(func.max(_T.nonce)).where(
-        _T.chain_id == bindparam("chain"), _T.signer == bindparam("who"), _T.status.not_in([DROPPED])
+        _T.chain_id == bindparam("chain"), _T.signer == bindparam("who"), _T.status != DROPPED
     ),
     "chain",
     "who",

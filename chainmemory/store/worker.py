@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.outbox_rows import ANCHORED, PENDING, STATE, SUBMITTED
-from chainmemory.store.sql import Session, Statement
+from chainmemory.store.sql import Session, Statement, one_of
 from chainmemory.store.tables import chain_transactions, memories, outbox, worker_status
 from chainmemory.store.transactions import CONFIRMED, FAILED, MINED, SENT, SIGNED
 
@@ -81,7 +81,7 @@ _TX_HASHES = Statement(
 )
 _REOPEN = Statement(
     update(chain_transactions)
-    .where(_T.tx_hash == bindparam("tx"), _T.status.in_(IN_A_BLOCK))
+    .where(_T.tx_hash == bindparam("tx"), one_of(_T.status, IN_A_BLOCK))
     .values(status=SENT, block_number=None, block_hash=None, gas_used=None, updated_at=bindparam("now")),
     "now",
     "tx",
