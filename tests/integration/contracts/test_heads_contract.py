@@ -41,6 +41,7 @@ def test_heads_may_leave_gaps_up_to_the_last_place(evm: Evm) -> None:
         (10, ZERO, ZERO_HASH),
         (0, E3, ZERO_NUMBER),
     ],
+    ids=["again", "other hash", "other hash, older", "between", "below", "zero hash", "place 0"],
 )
 def test_a_single_head_is_refused_with_the_reason(evm: Evm, seq: int, entry: bytes, reason: int) -> None:
     functions = evm.anchors.functions

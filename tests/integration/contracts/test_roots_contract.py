@@ -43,7 +43,7 @@ def test_a_stored_root_is_logged_too_and_stays(evm: Evm) -> None:
 
 
 @pytest.mark.parametrize("function", ["anchorRoot", "storeRoot"])
-@pytest.mark.parametrize(("root", "count"), [(ZERO, 1), (ROOT, 0)])
+@pytest.mark.parametrize(("root", "count"), [(ZERO, 1), (ROOT, 0)], ids=["zero root", "no states"])
 def test_an_empty_root_is_refused(evm: Evm, function: str, root: bytes, count: int) -> None:
     assert evm.refusal(evm.anchors.functions[function](root, count)) == ("EmptyRoot",)
 

@@ -64,6 +64,17 @@ def test_a_project_starts_at_any_version_from_one(evm: Evm, first: int) -> None:
         (9, ZERO, ZERO_HASH),
         (0, H3, ZERO_NUMBER),
     ],
+    ids=[
+        "again",
+        "other hash",
+        "other hash, older version",
+        "below the first",
+        "far below the first",
+        "one too far",
+        "much too far",
+        "zero hash",
+        "version 0",
+    ],
 )
 def test_a_single_state_is_refused_with_the_reason(
     evm: Evm, version: int, state_hash: bytes, reason: int
