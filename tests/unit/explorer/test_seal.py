@@ -12,7 +12,7 @@ from eth_keys.datatypes import PrivateKey
 from chainmemory.chain.seal import NotClique, header_hash, read_seal, turn_of
 from chainmemory.errors import IntegrityError, Invalid
 
-# What geth's own TestSealHash (consensus/clique) wants of an all-zero header with 32 + 65 bytes of extra data.
+# What geth's own TestSealHash (consensus/clique) wants of an all-zero header with 97 bytes of extra data.
 GETH_SEAL_HASH = "bd3d1fa43fbc4c5bfcc91b179ec92e2861df3654de60468beb908ff805359e8f"
 
 KEYS = [PrivateKey(keccak(b"authority" + bytes([n]))) for n in range(3)]
