@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from chainmemory.errors import Invalid
+from chainmemory.ledger.quick import read_quickly
 from chainmemory.protocol.canonical import parse_json
 from chainmemory.protocol.ledger_entry import entry_hash
 
@@ -41,31 +42,34 @@ ReadLine = Callable[[bytes], Entry]
 
 def read_file_line(line: bytes) -> Entry:
     """Read a line of a file tenant's `ledger.jsonl`; Invalid if it has not the public format."""
-    entry = _chained(line)
+    chained = _chained(line)
+    entry = chained[0]
     seals = {"content_sha256": _sha256(entry, "content_sha256")}
     rest = entry.get("rest_sha256")
-    return _entry(entry, _string(entry, "memory_id"), seals, rest if isinstance(rest, str) else None)
+    return _entry(chained, _string(entry, "memory_id"), seals, rest if isinstance(rest, str) else None)
 
 
 def read_server_line(line: bytes) -> Entry:
     """Read a line of an account's ledger; Invalid if it has not the server's form or an unknown `op`."""
-    entry = _chained(line)
+    chained = _chained(line)
+    entry = chained[0]
     op = entry["op"]
     if op not in SERVER_OPS:
         raise Invalid(f"op must be one of {', '.join(SERVER_OPS)}")
     rest = _sha256(entry, "rest_sha256") if op == "forget" else None
     if op == "state" or (op == "adopt" and "project_id" in entry):
         record = f"state:{_hex32(entry, 'project_id')}@{_count(entry, 'version')}"
-        return _entry(entry, record, {"state_hash": _hex32(entry, "state_hash")}, rest)
+        return _entry(chained, record, {"state_hash": _hex32(entry, "state_hash")}, rest)
     if op == "fact" or (op in ("adopt", "forget") and "fact_id" in entry):
         record = f"fact:{_string(entry, 'fact_id')}@{_count(entry, 'version')}"
-        return _entry(entry, record, {"fact_sha256": _sha256(entry, "fact_sha256")}, rest)
+        return _entry(chained, record, {"fact_sha256": _sha256(entry, "fact_sha256")}, rest)
     seals = {key: _sha256(entry, key) for key in ("content_sha256", "blob_sha256")}
-    return _entry(entry, f"memory:{_string(entry, 'memory_id')}", seals, rest)
+    return _entry(chained, f"memory:{_string(entry, 'memory_id')}", seals, rest)
 
 
-def _chained(line: bytes) -> dict[str, Any]:
-    entry = parse_json(line)
+def _chained(line: bytes) -> tuple[dict[str, Any], str]:
+    """Read the keys that every entry has; return it with the hash computed from what it says."""
+    entry, computed = read_quickly(line) or (parse_json(line), None)
     if not isinstance(entry, dict):
         raise Invalid("a ledger entry is a JSON object")
     _count(entry, "seq")
@@ -74,11 +78,13 @@ def _chained(line: bytes) -> dict[str, Any]:
     _string(entry, "op")
     _sha256(entry, "prev")
     _sha256(entry, "hash")
-    return entry
+    return entry, computed or entry_hash(entry)
 
 
-def _entry(entry: dict[str, Any], record: str, seals: dict[str, str], rest: str | None) -> Entry:
-    computed = entry_hash(entry)
+def _entry(
+    chained: tuple[dict[str, Any], str], record: str, seals: dict[str, str], rest: str | None
+) -> Entry:
+    entry, computed = chained
     return Entry(record, entry["op"], seals, rest, entry["seq"], entry["prev"], entry["hash"], computed)
 
 
