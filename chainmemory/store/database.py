@@ -13,6 +13,7 @@ from sqlalchemy.exc import ArgumentError
 
 from chainmemory.errors import ConfigurationError, Conflict
 from chainmemory.store.backend import Backend, in_session
+from chainmemory.store.groups import GroupCommit
 from chainmemory.store.migrate import migrate
 from chainmemory.store.postgresql import PostgresqlBackend
 from chainmemory.store.sqlite import SqliteBackend
@@ -33,6 +34,8 @@ class Database:
     def __init__(self, backend: Backend) -> None:
         """Wrap an engine whose tables are migrated; use `Database.open`."""
         self._backend = backend
+        # PostgreSQL runs writers side by side, and groups their commits itself.
+        self._groups = GroupCommit(backend) if isinstance(backend, SqliteBackend) else None
 
     @classmethod
     def open(cls, url: str | Path) -> Database:
@@ -66,18 +69,26 @@ class Database:
             yield Tx(session)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
-        """Run `work` in a write transaction, again where the database lost a race and asks for it.
+        """Run `work` in a write transaction and return its result once that is durable.
 
-        `work` may run several times, so it must change nothing outside its transaction.
+        It runs again where the database lost a race and asks for it, so it must change nothing outside its
+        transaction; on SQLite it may share the transaction with works of other threads
+        (chainmemory.store.groups), and run in another thread. Raises what `work` raises, Conflict and
+        Unavailable as `write` does.
         """
         for attempt in range(_ATTEMPTS):
             try:
-                with self.write() as tx:
-                    return work(tx)
+                return self._run(work)
             except Conflict as error:
                 if error.code != "try_again" or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
+
+    def _run(self, work: Callable[[Tx], T]) -> T:
+        if self._groups is not None:
+            return self._groups.run(work)
+        with self.write() as tx:
+            return work(tx)
 
     def check(self) -> None:
         """Raise Unavailable unless the database answers with this version's tables."""

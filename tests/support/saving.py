@@ -138,8 +138,7 @@ def append(tx: Tx, person: Person, texts: Sequence[str], **fields: object) -> li
 
 def save(db: Database, person: Person, *texts: str, **fields: object) -> list[MemoryRow]:
     """Save the texts in one transaction of their own."""
-    with db.write() as tx:
-        return append(tx, person, texts, **fields)
+    return db.transact(lambda tx: append(tx, person, texts, **fields))
 
 
 def new_project(person: Person, slug: str) -> NewProject:
