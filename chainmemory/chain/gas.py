@@ -10,25 +10,25 @@ TX_BASE = 21_000
 # EIP-7623's least price of a non-zero byte of calldata; without it a byte costs 16, and 8 more in a log.
 CALLDATA_BYTE = 40
 
-STATES_BASE = 30_000
+STATES_BASE = 28_000
 """anchorBatch beside its items: access check, array overhead, the anchor counter's first slot."""
-STATE_FIRST = 52_000
+STATE_FIRST = 50_500
 """A project's first version on the contract: two fresh slots, an event, 96 bytes of calldata."""
-STATE_NEXT = 36_000
+STATE_NEXT = 33_500
 """Any later version: one fresh slot."""
 
-HEADS_BASE = 12_000
-HEAD = 52_000
+HEADS_BASE = 6_000
+HEAD = 50_500
 """A ledger's head; a later one costs less, but the sender needn't know which it is."""
 
-MEMORIES_BASE = 12_000
-MEMORY_RUN = 56_000
+MEMORIES_BASE = 8_000
+MEMORY_RUN = 52_000
 """One run of consecutive numbers: the first word of bits, the root's slot and event, its calldata."""
-MEMORY_WORD = 24_000
+MEMORY_WORD = 23_000
 """Each further word of 256 bits that a run touches."""
-MEMORY = 4_200
+MEMORY = 3_100
 """One memory: an event and 32 bytes of calldata."""
-PAYLOAD = 12_000
+PAYLOAD = 5_000
 """A payload beside its bytes: a longer event, seven words of calldata."""
 PAYLOAD_BYTE = CALLDATA_BYTE + 2
 
