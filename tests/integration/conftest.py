@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from chainmemory.store.database import Database
-from tests.support.databases import ENGINES, fresh_database_url
+from tests.support.databases import ENGINES, empty_database_url, fresh_database_url
 
 
 @pytest.fixture(params=ENGINES)
@@ -22,7 +22,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
     """Give an open database with its tables and nothing in them, once for each engine."""
     with (
-        fresh_database_url(request.param, tmp_path, migrated=True) as url,
+        empty_database_url(request.param, tmp_path) as url,
         Database.open(url) as database,
     ):
         yield database

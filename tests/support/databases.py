@@ -21,6 +21,7 @@ import psycopg
 from sqlalchemy import make_url
 
 from chainmemory.store.database import Database
+from chainmemory.store.tables import metadata
 
 ENGINES = ("sqlite", "postgresql")
 
@@ -44,6 +45,27 @@ def fresh_database_url(engine: str, folder: Path, *, migrated: bool = False) -> 
         yield _url_of(name)
     finally:
         _administer(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@contextmanager
+def empty_database_url(engine: str, folder: Path) -> Iterator[str]:
+    """Yield the URL of a database of `engine` with its tables and no rows.
+
+    On PostgreSQL it is always the same one, emptied after use: ten times as quick as a fresh one. Close what
+    uses it before leaving.
+    """
+    if engine == "sqlite":
+        with fresh_database_url(engine, folder, migrated=True) as url:
+            yield url
+        return
+    url = _reused_database()
+    try:
+        yield url
+    finally:
+        with psycopg.connect(_plain(url)) as connection:
+            connection.execute("SET lock_timeout = '10s'")
+            for table in reversed(metadata.sorted_tables):
+                connection.execute(f'DELETE FROM "{table.name}"')
 
 
 @functools.cache
@@ -75,12 +97,22 @@ def _migrated_file() -> Path:
 
 
 @functools.cache
+def _reused_database() -> str:
+    return _url_of(_make_database("reused"))
+
+
+@functools.cache
 def _migrated_database() -> str:
-    name = f"template_{uuid.uuid4().hex}"
+    return _make_database("template")
+
+
+def _make_database(purpose: str) -> str:
+    """Create and migrate a database for this process; on a server that outlives it, drop it at exit."""
+    name = f"{purpose}_{uuid.uuid4().hex}"
     _administer(f'CREATE DATABASE "{name}"')
     Database.open(_url_of(name)).close()
     if os.environ.get("CHAINMEMORY_TEST_POSTGRES_URL"):
-        atexit.register(_administer, f'DROP DATABASE "{name}"')
+        atexit.register(_administer, f'DROP DATABASE "{name}" WITH (FORCE)')
     return name
 
 
@@ -89,6 +121,10 @@ def _url_of(name: str) -> str:
 
 
 def _administer(statement: str) -> None:
-    url = make_url(postgres_server_url()).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(url, autocommit=True) as connection:
+    with psycopg.connect(_plain(postgres_server_url()), autocommit=True) as connection:
         connection.execute(statement)
+
+
+def _plain(url: str) -> str:
+    """Return the URL as libpq reads it."""
+    return make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
