@@ -60,6 +60,7 @@ class Client:
 
     def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = 60.0) -> None:
         self.url = url.rstrip("/")
+        self.api_key = api_key
         headers = {"x-api-key": api_key} if api_key else {}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s, trust_env=False)
 

@@ -49,10 +49,10 @@ class History:
     def __init__(self, path: Path) -> None:
         """Raise ConfigurationError where there is no git, or no repository at `path`."""
         self.path = path
-        top = self._git("rev-parse", "--absolute-git-dir").strip()
-        common = self._git("rev-parse", "--git-common-dir").strip()
-        git_dir = Path(os.path.normpath(path / common)) if common else Path(top)
-        self.name = (git_dir.parent if git_dir.name == ".git" else git_dir).name.removesuffix(".git")
+        # The same for the whole repository, its worktrees and subfolders; relative to where it was asked.
+        git_dir = (path / self._git("rev-parse", "--git-common-dir").strip()).resolve()
+        folder = git_dir.parent if git_dir.name == ".git" else git_dir
+        self.name = folder.name.removesuffix(".git") or "repository"
 
     def head(self) -> str | None:
         """Return the hash of HEAD's commit, None in a repository without commits."""

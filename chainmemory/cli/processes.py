@@ -6,6 +6,8 @@ one; it loads nothing of the other commands.
 
 from __future__ import annotations
 
+import logging as standard_logging
+import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -70,9 +72,10 @@ def run_api(settings: Settings) -> None:
     # uvicorn raises the signal again once it has stopped; with a handler of ours that is a clean end.
     signal.signal(signal.SIGTERM, lambda *_: None)
     log.info("The API listens", action="api.listen", host=settings.host, port=settings.port)
-    uvicorn.Server(config).run(sockets=[sock])
-    if watched.failed is not None:
-        raise watched.failed
+    try:
+        uvicorn.Server(config).run(sockets=[sock])
+    except SystemExit as error:  # how uvicorn says that the start failed
+        raise watched.failed or ChainMemoryError("The API can't start (see its log).") from error
     log.info("The API has stopped", action="api.stopped")
 
 
@@ -120,3 +123,6 @@ PROCESSES = {"chain": run_chain, "api": run_api, "worker": run_worker}
 if __name__ == "__main__":
     with ending():
         PROCESSES[sys.argv[1]](Settings.load())
+        # All is written and closed; taking the loaded libraries apart would only delay the server's stop.
+        standard_logging.shutdown()
+        os._exit(0)

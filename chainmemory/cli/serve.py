@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import sys
 import threading
 import time
 from http.client import HTTPException
+from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
@@ -139,6 +141,12 @@ def _readyz(url: str) -> str | None:
 
 
 def _welcome(url: str, settings: Settings) -> str:
+    program = "chainmemory" if shutil.which("chainmemory") else Path(sys.executable).with_name("chainmemory")
+    here = (
+        ""
+        if settings.home == Settings.model_fields["home"].default.expanduser()
+        else f" --home {settings.home}"
+    )
     return f"""
 ChainMemory is ready.
 
@@ -150,8 +158,13 @@ ChainMemory is ready.
 
 Try, in another terminal:
 
-  curl -X POST {url}/v1/keys                 # a new account and its key
-  chainmemory demo                           # the whole story on a git history, verified at the end
+  curl -X POST {url}/v1/keys
+      a new account and its key, for the x-api-key header
+  curl {url}/v1/memory -H 'x-api-key: aic_...' -H 'content-type: application/json' \\
+      -d '{{"content": "We ship on Friday.", "project": "launch"}}'
+      a first memory
+  {program} demo{here}
+      the whole story on the git history of the folder you are in, verified at the end
 
 Ctrl-C stops it.
 """
