@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from api.door import Doors
-from api.routes import accounts, explorer, memories, operations, projects, rpc, state, verification
+from api.routes import (
+    accounts,
+    explorer,
+    memories,
+    operations,
+    projects,
+    rpc,
+    state,
+    state_text,
+    verification,
+)
 from api.web import pages
 
 ALL: tuple[Doors, ...] = (
@@ -11,6 +21,7 @@ ALL: tuple[Doors, ...] = (
     memories.doors,
     projects.doors,
     state.doors,
+    state_text.doors,
     verification.doors,
     operations.doors,
     rpc.doors,

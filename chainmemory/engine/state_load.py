@@ -83,7 +83,7 @@ def seal_snapshot(vault: AccountVault, project_id: str, state: ProjectState) -> 
 def _rebuild(
     tx: Tx, vault: AccountVault, project: Project, version: int, known: ProjectState | None
 ) -> ProjectState:
-    state = known if known is not None and known.version < version else None
+    state = known if known is not None and _is_stored(tx, project, known, version) else None
     snapshot = tx.states.nearest_snapshot(project.project_id, version)
     if snapshot is not None and (state is None or state.version < snapshot.version):
         place = state_doc_place(vault.account_id, project.project_id, snapshot.version)
@@ -107,6 +107,14 @@ def _rebuild(
     if state.version != version:
         raise IntegrityError(f"Version {version} can't be rebuilt: its ops are missing.")
     return state
+
+
+def _is_stored(tx: Tx, project: Project, known: ProjectState, before: int) -> bool:
+    """Say whether a cached state is an earlier version of what is stored: a rebuild can start there."""
+    if not 0 < known.version < before:
+        return False
+    stored = tx.states.get(project.project_id, known.version)
+    return stored is not None and stored.state_hash == known.state_hash
 
 
 def _compare(version: int, computed: str, stored: str | None) -> None:

@@ -44,6 +44,8 @@ ROUTES = [
     "GET /v1/project/{name}/state",
     "GET /v1/project/{name}/state/versions",
     "GET /v1/project/{name}/state/ops",
+    "GET /v1/project/{name}/state/diff",
+    "GET /v1/project/{name}/inject",
     "GET /v1/project/{name}/state/evidence/{item_id}",
     "GET /v1/project/{name}/state/anchor",
     "GET /v1/verify/{public_name}",
