@@ -9,7 +9,7 @@ from typing import Any
 from chainmemory.protocol.text import printable
 from chainmemory.state.document import ARRAYS
 from chainmemory.state.draft import Draft
-from chainmemory.state.fields import Field, ItemId, ItemIds, Text, parse_evidence, parse_ref, shown
+from chainmemory.state.fields import ItemId, ItemIds, Text, parse_evidence, parse_ref, shown
 from chainmemory.state.operation import Operation
 from chainmemory.state.operations import OPERATIONS
 from chainmemory.state.rejection import Rejection, invalid_value
@@ -103,8 +103,7 @@ def _check_secrets(
             )
 
 
-def _resolve(field: Field, given: str, reader: Reader) -> str:
-    assert isinstance(field, ItemId | ItemIds)
+def _resolve(field: ItemId | ItemIds, given: str, reader: Reader) -> str:
     wanted = reader.refs.get(given[1:], given) if given.startswith("@") else given
     if reader.draft.find(field.arrays, wanted) is not None:
         return wanted

@@ -105,7 +105,7 @@ calls = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(calls, min_size=1, max_size=6))
 def test_any_sequence_of_calls(sequence: list[dict[str, Any]]) -> None:
     project = Project(memories=MEMORIES)
@@ -233,7 +233,7 @@ def check_versions(was: dict[str, Any] | None, item: dict[str, Any], version: in
         assert item == was
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.dictionaries(st.text(max_size=6), anything, max_size=4), min_size=1, max_size=5), anything)
 def test_garbage_is_refused_and_raises_nothing_else(garbage: list[dict[str, Any]], junk: Any) -> None:
     project = Project(memories=MEMORIES)

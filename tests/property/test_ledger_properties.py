@@ -65,7 +65,7 @@ def meaning(lines: list[bytes]) -> list[Any]:
         return []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(damage(len(LEDGER)))
 def test_any_single_change_to_the_ledger_is_seen(change: tuple[str, int, int]) -> None:
     lines = split(damaged(LEDGER, change))
@@ -93,7 +93,7 @@ def said(lines: list[bytes]) -> list[Any]:
     return [{key: value for key, value in one.items() if key != "hash"} for one in meaning(lines)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.sampled_from(NAMES), st.data())
 def test_any_single_change_to_a_record_is_named(name: str, data: Any) -> None:
     changed = damaged(FILES[name], data.draw(damage(len(FILES[name]))))
@@ -118,7 +118,7 @@ def test_any_single_change_to_a_record_is_named(name: str, data: Any) -> None:
     assert [other for other in NAMES if other != name] == sorted(report.sealed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.permutations(range(4)), st.integers(0, 4), st.integers(0, 3))
 def test_dropped_doubled_and_reordered_lines_are_seen(order: list[int], keep: int, double: int) -> None:
     lines = split(LEDGER)
@@ -157,7 +157,7 @@ def written(draw: Any) -> bytes:
     return text.encode()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(written())
 def test_the_quick_reader_never_disagrees_with_the_strict_one(line: bytes) -> None:
     quick = read_quickly(line)

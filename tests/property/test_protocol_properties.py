@@ -24,6 +24,7 @@ from chainmemory.protocol.ledger_entry import GENESIS_PREV, entry_hash, ledger_f
 from chainmemory.protocol.times import parse_time
 
 SAFE = 2**53 - 1
+few = settings(max_examples=60, deadline=None)
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 integers = st.integers(-SAFE, SAFE)
 scalars = st.none() | st.booleans() | integers | texts
@@ -40,11 +41,13 @@ user_documents = documents(scalars | floats, texts)
 hashes = st.binary(min_size=32, max_size=32).map(lambda value: "0x" + value.hex())
 
 
+@few
 @given(own_documents)
 def test_canonical_equals_rfc8785_on_our_own_kind(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value) == canonical_user(value)
 
 
+@few
 @given(user_documents)
 def test_canonical_user_is_canonical_and_loses_nothing(value: Any) -> None:
     data = canonical_user(value)
@@ -56,6 +59,7 @@ def test_canonical_user_is_canonical_and_loses_nothing(value: Any) -> None:
     assert canonical_user(json.loads(json.dumps(value))) == data
 
 
+@few
 @given(user_documents, st.sampled_from([None, 2]), st.booleans())
 def test_the_strict_parser_agrees_with_the_standard_one(
     value: Any, indent: int | None, ascii_only: bool
@@ -68,6 +72,7 @@ JSON_BITS = [*'"\\[]{}:,1-e+.0 \nxé\x00\ufeff\U0001f600', "\\u", "d83d", "\\ude
 JSON_BITS += ["NaN", "Infinity", "true", "null", '"a":']
 
 
+@few
 @given(st.lists(st.sampled_from(JSON_BITS), max_size=30).map("".join) | st.text(max_size=30))
 def test_no_text_makes_the_parser_fail_in_another_way(text: str) -> None:
     try:
@@ -79,6 +84,7 @@ def test_no_text_makes_the_parser_fail_in_another_way(text: str) -> None:
     canonical_user(value)
 
 
+@few
 @given(st.binary(max_size=40))
 def test_no_bytes_do_either(data: bytes) -> None:
     try:
@@ -96,6 +102,7 @@ def reference_root(leaves: list[bytes]) -> bytes:
     return tagged_hash("CM_EVIDENCE_NODE_V1", reference_root(leaves[:split]) + reference_root(leaves[split:]))
 
 
+@few
 @given(st.lists(hashes, min_size=1, max_size=40), st.data())
 def test_evidence_root_and_proofs(members: list[str], data: Any) -> None:
     root = evidence_root(members)
@@ -108,6 +115,7 @@ def test_evidence_root_and_proofs(members: list[str], data: Any) -> None:
         verify_inclusion(stranger, proof, root)
 
 
+@few
 @given(st.lists(st.lists(hashes, max_size=8), max_size=12), st.booleans())
 def test_a_tree_grown_in_steps_is_the_tree_of_all(steps: list[list[str]], ask_between: bool) -> None:
     tree = EMPTY
@@ -122,6 +130,7 @@ def test_a_tree_grown_in_steps_is_the_tree_of_all(steps: list[list[str]], ask_be
     assert list(tree) == sorted(seen)
 
 
+@few
 @given(st.datetimes(), st.integers(-23 * 60 - 59, 23 * 60 + 59), st.integers(0, 9))
 def test_times_are_put_in_utc_and_stay_there(moment: Any, offset: int, decimals: int) -> None:
     sign, minutes = ("-" if offset < 0 else "+"), abs(offset)
@@ -142,7 +151,7 @@ entries = st.dictionaries(
 )
 
 
-@settings(max_examples=60)
+@few
 @given(entries, st.integers(1, SAFE), floats | texts)
 def test_an_entry_hashes_the_same_after_a_trip_through_json(keys: Any, seq: int, ts: Any) -> None:
     entry = make_entry(GENESIS_PREV, seq, ts, "save", **keys)
