@@ -17,7 +17,7 @@ from chainmemory.store.groups import GroupCommit
 from chainmemory.store.migrate import migrate
 from chainmemory.store.postgresql import PostgresqlBackend
 from chainmemory.store.sqlite import SqliteBackend
-from chainmemory.store.tx import Tx
+from chainmemory.store.tx import Tx, tx_of
 
 T = TypeVar("T")
 
@@ -59,14 +59,14 @@ class Database:
         A driver's error leaves as Conflict (a constraint; `try_again` for a lost race) or Unavailable.
         """
         with in_session(self._backend, self._backend.begin_write) as session:
-            yield Tx(session)
+            yield tx_of(session)
             self._backend.commit(session)
 
     @contextmanager
     def read(self) -> Iterator[Tx]:
         """Open a transaction that only reads; Unavailable where the database doesn't answer."""
         with in_session(self._backend, self._backend.begin_read) as session:
-            yield Tx(session)
+            yield tx_of(session)
 
     def transact(self, work: Callable[[Tx], T]) -> T:
         """Run `work` in a write transaction and return its result once that is durable.
@@ -125,7 +125,7 @@ def _backend(url: str) -> Backend:
         raise ConfigurationError(
             "The database URL can't be read; use sqlite:///path or postgresql://…"
         ) from None
-    if parsed.get_backend_name() == "postgresql":
+    if parsed.get_backend_name() in ("postgresql", "postgres"):
         return PostgresqlBackend(parsed.set(drivername="postgresql+psycopg"))
     if parsed.get_backend_name() == "sqlite" and parsed.database and parsed.database != ":memory:":
         return SqliteBackend(Path(parsed.database))

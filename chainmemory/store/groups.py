@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 from chainmemory.errors import ChainMemoryError, Unavailable
 from chainmemory.store.backend import Backend, in_session
 from chainmemory.store.faults import translate
-from chainmemory.store.tx import Tx
+from chainmemory.store.tx import Tx, tx_of
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class _Job:
         # The work runs in the leader's thread; what is bound to its own (a request's log fields) goes with
         # it.
         self.context: Context = copy_context()
-        self.woken = threading.Event()
+        self.woken: threading.Event | None = None
         self.done = False
         self.result: Any = None
         self.error: BaseException | None = None
@@ -76,9 +76,10 @@ class GroupCommit:
         job = _Job(work)
         with self._mutex:
             self._queue.append(job)
-            lead = not self._led
+            if self._led:
+                job.woken = threading.Event()
             self._led = True
-        if not lead:
+        if job.woken is not None:
             job.woken.wait()
         if not job.done:
             self._lead()
@@ -104,10 +105,9 @@ class GroupCommit:
             with self._mutex:
                 successor = self._queue[0] if self._queue else None
                 self._led = successor is not None
-            for job in jobs:
-                job.woken.set()
-            if successor is not None:
-                successor.woken.set()
+            for job in jobs if successor is None else [*jobs, successor]:
+                if job.woken is not None:
+                    job.woken.set()
 
     def _do(self, jobs: list[_Job]) -> None:
         if len(jobs) > 1 and self._together(jobs):
@@ -122,7 +122,7 @@ class GroupCommit:
         """
         try:
             with in_session(self._backend, self._backend.begin_write) as session:
-                tx = Tx(session)
+                tx = tx_of(session)
                 for job in jobs:
                     session.raw.execute("SAVEPOINT work")
                     job.run(tx)
@@ -141,7 +141,7 @@ class GroupCommit:
     def _alone(self, job: _Job) -> None:
         try:
             with in_session(self._backend, self._backend.begin_write) as session:
-                job.run(Tx(session))
+                job.run(tx_of(session))
                 if job.error is None:
                     self._backend.commit(session)
         except ChainMemoryError as error:

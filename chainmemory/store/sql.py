@@ -81,6 +81,8 @@ class Session:
         """Join `connection` with `raw`, the sqlite3 or psycopg connection it wraps."""
         self.connection = connection
         self.dialect = dialect
+        # The nouns bound to this session (chainmemory.store.tx), made at first use and kept with it.
+        self.nouns: Any = None
         self.raw = raw
 
     def run(self, statement: Statement, given: Sequence[Any] = ()) -> int:

@@ -52,3 +52,11 @@ class Tx:
         self.worker = Worker(session, self.leases)
         self.idempotency = Idempotency(session)
         self.deployments = Deployments(session)
+
+
+def tx_of(session: Session) -> Tx:
+    """Return the nouns of a session; SQLite's sessions are kept open, so theirs are made once."""
+    if session.nouns is None:
+        session.nouns = Tx(session)
+    nouns: Tx = session.nouns
+    return nouns

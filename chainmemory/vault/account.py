@@ -22,7 +22,8 @@ _INDEX_KEY: Final = b"CM_INDEX_KEY_V1\x00"
 _LONG_TEXT: Final = 1_000
 # Ranking hardly tells 16 occurrences from more, and the index of a long text stays short.
 _MOST_REPEATS: Final = 16
-_MAX_CACHED_TOKENS: Final = 20_000
+# The words said first are the common ones; what an account says beyond them is hashed each time (1 µs).
+_MOST_KNOWN_WORDS: Final = 2_000
 
 
 class Sealed(NamedTuple):
@@ -101,10 +102,7 @@ class AccountVault:
         if len(found) > _LONG_TEXT:
             found = [word for word, count in Counter(found).items() for _ in range(min(count, _MOST_REPEATS))]
         known = self._known
-        try:
-            tokens = [known[word] for word in found]
-        except KeyError:
-            tokens = [self._search_token(word) for word in found]
+        tokens = [known.get(word) or self._search_token(word) for word in found]
         tokens.sort()
         return b"".join(tokens)
 
@@ -115,9 +113,9 @@ class AccountVault:
     def _search_token(self, word: str) -> bytes:
         token = self._known.get(word)
         if token is None:
-            if len(self._known) >= _MAX_CACHED_TOKENS:
-                self._known.clear()
-            token = self._known[word] = _token(self._search_key, word)
+            token = _token(self._search_key, word)
+            if len(self._known) < _MOST_KNOWN_WORDS:
+                self._known[word] = token
         return token
 
     def _data_key(self, seed: bytes) -> bytes:
