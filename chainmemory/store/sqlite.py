@@ -1,7 +1,7 @@
 """SQLite: WAL, every commit on disk, one writer at a time.
 
-Threads of this process queue for the write transaction at a lock, since SQLite's own busy handler sleeps and
-polls; between processes that handler is all there is.
+Threads of this process queue for the write transaction at a lock, processes at a turnstile: SQLite's own busy
+handler sleeps and polls, and is fair to nobody.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from sqlalchemy.pool import NullPool
 from chainmemory.errors import ConfigurationError, Unavailable
 from chainmemory.store.backend import commit, rollback
 from chainmemory.store.sql import Session
+from chainmemory.store.turnstile import Turnstile
 
 _WAIT_S = 30.0  # for another writer, in this process or in another
 _IDLE_READERS = 16
@@ -41,6 +42,7 @@ class SqliteBackend:
         self._path = path
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+            self._turnstile = Turnstile(path.with_name(f"{path.name}-turn"))
         except OSError as error:
             raise ConfigurationError(
                 f"The database file {path} can't be opened: {error.strerror}."
@@ -63,7 +65,11 @@ class SqliteBackend:
         try:
             if self._writer is None:
                 self._writer = self._open()
-            self._writer.raw.execute("BEGIN IMMEDIATE")
+            self._turnstile.enter(_WAIT_S)
+            try:
+                self._writer.raw.execute("BEGIN IMMEDIATE")
+            finally:
+                self._turnstile.leave()
         except BaseException:
             self._pass_turn()
             raise
@@ -132,6 +138,7 @@ class SqliteBackend:
             self._readers.clear()
             self._writer = None
         self._engine.dispose()
+        self._turnstile.close()
 
     def _pass_turn(self) -> None:
         self._turn_of = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import sqlite3
 import stat
 import threading
@@ -297,6 +298,35 @@ def test_a_writer_that_waits_too_long_gets_unavailable(
             pass
         other.execute("ROLLBACK")
         other.close()
+        create_account(db)
+
+
+def test_a_process_that_waits_in_the_turnstile_goes_first(tmp_path: Path) -> None:
+    with Database.open(tmp_path / "store.sqlite") as db:
+        person = create_account(db)
+        with (tmp_path / "store.sqlite-turn").open("rb") as other_process:
+            fcntl.flock(other_process, fcntl.LOCK_EX)
+            saving = threading.Thread(target=save, args=(db, person, "one"))
+            saving.start()
+            saving.join(timeout=0.2)
+            assert saving.is_alive()
+            with db.read() as tx:
+                assert tx.memories.highest_number(person.account_id) == 0
+            fcntl.flock(other_process, fcntl.LOCK_UN)
+            saving.join()
+        with db.read() as tx:
+            assert tx.memories.highest_number(person.account_id) == 1
+
+
+def test_a_turnstile_that_is_never_left_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chainmemory.store.sqlite._WAIT_S", 0.1)
+    with Database.open(tmp_path / "store.sqlite") as db:
+        with (tmp_path / "store.sqlite-turn").open("rb") as other_process:
+            fcntl.flock(other_process, fcntl.LOCK_EX)
+            with pytest.raises(Unavailable, match="other processes"):
+                create_account(db)
         create_account(db)
 
 
