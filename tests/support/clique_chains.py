@@ -65,10 +65,12 @@ class ChainFile:
 
     def seal_next(self, keys: Sequence[PrivateKey]) -> BlockAPI:
         """Seal a block with the authority whose turn it is, or the first that may."""
-        head = self.store.head
-        turns = [(key, Sealer(self.store, key).turn(head)) for key in keys]
-        able = sorted(((turn.difficulty, i) for i, (_, turn) in enumerate(turns) if turn), reverse=True)
-        return self.seal(keys[able[0][1]])
+        return self.seal(max(keys, key=self.may_seal))
+
+    def may_seal(self, key: PrivateKey) -> int:
+        """Return the difficulty of a block `key` could seal now, 0 when it can't."""
+        turn = Sealer(self.store, key).turn(self.store.head)
+        return turn.difficulty if turn else 0
 
     def vote(self, subject: bytes, authorize: bool) -> None:
         """Have the next blocks vote."""

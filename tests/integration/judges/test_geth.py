@@ -1,0 +1,114 @@
+"""geth 1.13 as a judge: it imports what we exported, and we import what it sealed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_keyfile import create_keyfile_json
+
+from chainmemory.node.genesis import read_genesis
+from chainmemory.node.vm import decode_block, encode_block
+from tests.support.clique_chains import ChainFile, address, authority_keys, make_genesis
+from tests.support.judging import Judged, split_rlp
+from tests.support.node_process import Client, sign, wait_for
+
+pytestmark = [pytest.mark.geth, pytest.mark.timeout(900)]
+OFFLINE = ["--nodiscover", "--maxpeers", "0", "--port", "0", "--authrpc.port", "0", "--ipcdisable"]
+
+
+def run(geth: str, data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [geth, "--datadir", str(data), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+
+def ask(geth: str, data: Path, expression: str) -> Any:
+    """Evaluate JavaScript in geth's console over a data folder, offline."""
+    script = f"console.log('ANSWER' + JSON.stringify({expression}))"
+    done = run(geth, data, *OFFLINE, "--networkid", "20250", "--exec", script, "console")
+    assert "ANSWER" in done.stdout, done.stdout + done.stderr
+    return json.loads(done.stdout.split("ANSWER")[1].splitlines()[0])
+
+
+def test_geth_reaches_the_same_head(geth: str, judged: Judged, tmp_path: Path) -> None:
+    data = tmp_path / "geth"
+    for arguments in (
+        ["init", str(judged.exported.genesis)],
+        ["--gcmode", "archive", "--syncmode", "full", "import", str(judged.file)],
+    ):
+        done = run(geth, data, *arguments)
+        assert done.returncode == 0, done.stderr
+    seen = ask(
+        geth,
+        data,
+        "[eth.getBlock('latest').hash, eth.getBlock('latest').stateRoot, eth.blockNumber, "
+        f"clique.getSigners(), eth.getStorageAt('{judged.contract}', 42)]",
+    )
+    head, blocks = judged.exported.head_hash, judged.exported.blocks
+    assert seen == [head, judged.state_root, blocks - 1, judged.signers, judged.slot_42]
+    assert judged.exported.transactions >= 1_000
+
+
+def test_geth_stops_at_a_forged_block(geth: str, judged: Judged, tmp_path: Path) -> None:
+    """The judge is awake: another state root under the same seal ends its import there."""
+    blocks = split_rlp(judged.file.read_bytes())[:61]
+    block = decode_block(blocks[60])
+    blocks[60] = encode_block(block.copy(header=block.header.copy(state_root=bytes(32))))
+    forged, data = tmp_path / "forged.rlp", tmp_path / "geth"
+    forged.write_bytes(b"".join(blocks))
+    assert run(geth, data, "init", str(judged.exported.genesis)).returncode == 0
+    done = run(geth, data, "--gcmode", "archive", "--syncmode", "full", "import", str(forged))
+    assert "unauthorized signer" in done.stderr
+    assert ask(geth, data, "eth.blockNumber") == 59
+
+
+def test_what_geth_seals_is_accepted_here(geth: str, tmp_path: Path) -> None:
+    (key,) = authority_keys(1)
+    data, password, genesis = tmp_path / "geth", tmp_path / "password", tmp_path / "genesis.json"
+    genesis.write_text(make_genesis([key], epoch=5, age=10).dump())
+    password.write_text("secret")
+    assert run(geth, data, "init", str(genesis)).returncode == 0
+    document = create_keyfile_json(key.to_bytes(), b"secret", kdf="scrypt", iterations=2)
+    (data / "keystore").mkdir(exist_ok=True)
+    (data / "keystore" / "UTC--key").write_text(json.dumps(document))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    signer = "0x" + address(key).hex()
+    command = [geth, "--datadir", str(data), *OFFLINE, "--networkid", "20250", "--verbosity", "2"]
+    command += ["--http", "--http.port", str(port), "--http.api", "eth,clique,debug", "--mine"]
+    command += ["--miner.etherbase", signer, "--unlock", signer, "--password", str(password)]
+    command += ["--allow-insecure-unlock"]
+    with (tmp_path / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        client = Client(port)
+        wait_for(lambda: _answers(client), 60, "geth")
+        hashes = [client.call("eth_sendRawTransaction", sign(i, value=i)) for i in range(5)]
+        for tx_hash in hashes:
+            client.receipt(tx_hash, 60)
+        number = wait_for(lambda: max(int(client.call("eth_blockNumber"), 16) - 5, 0), 60, "a checkpoint") + 5
+        raws = [client.call("debug_getRawBlock", hex(i)) for i in range(number + 1)]
+        head = client.call("eth_getBlockByNumber", hex(number), False)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+    chain = ChainFile(tmp_path / "ours.sqlite", read_genesis(genesis))
+    ours = chain.store.chain.get_block_by_header(chain.store.head)
+    assert "0x" + encode_block(ours).hex() == raws[0]
+    for raw in raws[1:]:
+        assert chain.store.import_raw(bytes.fromhex(raw[2:])) is not None
+    assert "0x" + chain.store.head.hash.hex() == head["hash"]
+    assert "0x" + chain.store.head.state_root.hex() == head["stateRoot"]
+    chain.close()
+
+
+def _answers(client: Client) -> bool:
+    try:
+        return bool(client.call("eth_chainId"))
+    except OSError:
+        return False
