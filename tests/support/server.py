@@ -56,14 +56,19 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def environment(home: Path, **more: str) -> dict[str, str]:
+    """Return this process's environment with the home, and no other setting, for a process of ours."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("CHAINMEMORY_")}
+    return {**clean, "CHAINMEMORY_HOME": str(home), "PYTHONPATH": str(ROOT), **more}
+
+
 def run_cli(
     home: Path, *arguments: str, data: bytes | None = None, cwd: Path = ROOT, **environ: str
 ) -> subprocess.CompletedProcess[str]:
     """Run one command against the server on `home`."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("CHAINMEMORY_")}
     ran = subprocess.run(
         [sys.executable, "-m", "chainmemory.cli", *arguments],
-        env={**clean, "CHAINMEMORY_HOME": str(home), "PYTHONPATH": str(ROOT), **environ},
+        env=environment(home, **environ),
         input=data,
         capture_output=True,
         cwd=cwd,
@@ -76,15 +81,13 @@ def run_cli(
 
 def cli(home: Path, *arguments: str, data: str = "", **environ: str) -> subprocess.CompletedProcess[str]:
     """Run one command like `run_cli`, but in this process, which is a second quicker."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("CHAINMEMORY_")}
-    clean |= {"CHAINMEMORY_HOME": str(home), **environ}
     before, umask = sys.argv, os.umask(0o022)
     output, errors = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     stdin = io.TextIOWrapper(io.BytesIO(data.encode()), "utf-8")
     sys.argv = ["chainmemory", *arguments]
     try:
         with (
-            mock.patch.dict(os.environ, clean, clear=True),
+            mock.patch.dict(os.environ, environment(home, **environ), clear=True),
             mock.patch.object(sys, "stdin", stdin),
             contextlib.redirect_stdout(output),
             contextlib.redirect_stderr(errors),
@@ -112,11 +115,10 @@ class Server:
 
     def start(self, *, wait: bool = True) -> Server:
         """Start it and, by default, wait until /readyz says 200."""
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("CHAINMEMORY_")}
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "chainmemory.cli", "serve", "--home", str(self.home), "--port", "0"],
-                env={**clean, **self.environ},
+                [sys.executable, "-m", "chainmemory.cli", "serve", "--port", "0"],
+                env=environment(self.home, **self.environ),
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
