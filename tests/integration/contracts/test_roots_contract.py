@@ -86,6 +86,18 @@ def test_the_contract_refuses_what_the_tree_does_not_prove(evm: Evm) -> None:
     assert holds(ZERO, item, 6, 6, []).call() is False
 
 
+def test_a_path_longer_than_its_tree_is_refused_even_where_it_leads_to_the_root(evm: Evm) -> None:
+    """The last of 4 leaves isn't number 1 of 2, though the hashes on the way are the same."""
+    leaves = states(4)
+    tree = StateTree(leaves)
+    root = bytes.fromhex(tree.root[2:])
+    item, path = as_args(leaves[3], tree.proof(3).path)
+    holds = evm.anchors.functions.verifyInRoot
+    assert holds(root, item, 3, 4, path).call() is True
+    assert holds(root, item, 1, 2, path).call() is False
+    assert holds(root, item, 0, 1, path).call() is False
+
+
 def test_a_node_cannot_pass_for_a_leaf(evm: Evm) -> None:
     """The preimage of a node, read as a state, is another hash: tag and length both differ."""
     tree = StateTree(states(4))

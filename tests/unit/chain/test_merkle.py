@@ -89,6 +89,19 @@ def test_a_changed_proof_does_not_hold(states: list[State], data: st.DataObject)
             verify_state_in_root(given_state, given_proof, root)
 
 
+@pytest.mark.parametrize(("index", "size"), [(1, 2), (0, 1)])
+def test_a_path_longer_than_its_tree_is_refused_even_where_it_leads_to_the_root(
+    index: int, size: int
+) -> None:
+    """The last of 4 leaves isn't number 1 of 2, though the hashes on the way are the same."""
+    states = [*WORKED, WORKED[0]._replace(version=4)]
+    tree = StateTree(states)
+    proof = tree.proof(3)
+    verify_state_in_root(states[3], proof, tree.root)
+    with pytest.raises(IntegrityError, match="longer"):
+        verify_state_in_root(states[3], replace(proof, index=index, size=size), tree.root)
+
+
 def test_worked_values() -> None:
     """As printed in docs/contracts.md, so that another implementation can check itself."""
     assert StateTree(WORKED[:1]).root == hex32(leaf(WORKED[0])) == WORKED_LEAF
