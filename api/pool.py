@@ -21,12 +21,17 @@ class Pool:
     """Threads that run plain functions for coroutines."""
 
     def __init__(self, threads: int) -> None:
+        """Make a pool of this many threads; they start with `start`."""
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._threads = [
-            threading.Thread(target=self._serve, name=f"api-{index}", daemon=True) for index in range(threads)
-        ]
-        for thread in self._threads:
+        self._size = threads
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start the threads."""
+        for index in range(self._size):
+            thread = threading.Thread(target=self._serve, name=f"api-{index}", daemon=True)
             thread.start()
+            self._threads.append(thread)
 
     async def run(self, work: Callable[..., T], *args: Any) -> T:
         """Return `work(*args)`, run in a thread; what it raises is raised here."""
@@ -41,6 +46,7 @@ class Pool:
             self._jobs.put(None)
         for thread in self._threads:
             thread.join()
+        self._threads.clear()
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:

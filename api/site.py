@@ -48,6 +48,7 @@ class Site:
     def open(self) -> None:
         """Open the engine. Raises ConfigurationError, Unavailable."""
         self._engine = Engine.open(self.settings)
+        self.pool.start()
 
     def close(self) -> None:
         """Let running requests end, then close the engine."""

@@ -13,6 +13,7 @@ from api.pool import Pool
 def test_results_and_errors_come_back_to_who_waits() -> None:
     async def main() -> None:
         pool = Pool(4)
+        pool.start()
         try:
             assert await asyncio.gather(*(pool.run(pow, number, 2) for number in range(50))) == [
                 number**2 for number in range(50)
@@ -31,6 +32,7 @@ def test_results_and_errors_come_back_to_who_waits() -> None:
 def test_a_request_that_gave_up_harms_nobody() -> None:
     async def main() -> None:
         pool, go = Pool(1), threading.Event()
+        pool.start()
         try:
             waiting = asyncio.ensure_future(pool.run(go.wait, 10))
             await asyncio.sleep(0.01)
@@ -46,6 +48,7 @@ def test_a_request_that_gave_up_harms_nobody() -> None:
 def test_closing_finishes_what_was_asked_for() -> None:
     async def main() -> None:
         pool, done = Pool(2), []
+        pool.start()
         asked = [asyncio.ensure_future(pool.run(done.append, number)) for number in range(20)]
         await asyncio.sleep(0)
         await asyncio.to_thread(pool.close)
