@@ -25,6 +25,8 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 # geth's default tip, used where a node doesn't suggest one.
 DEFAULT_TIP = 10**9
+# What fits a signature's v on every client, and a database's integer (EIP-2294).
+MAX_CHAIN_ID = 2**63 - 37
 BlockTag = int | str
 
 
@@ -55,7 +57,12 @@ class Gateway:
     # -- the chain --------------------------------------------------------------------------------
 
     def chain_id(self) -> int:
-        return self._ask("eth_chainId", lambda w3: int(w3.eth.chain_id))
+        chain_id = self._ask("eth_chainId", lambda w3: int(w3.eth.chain_id))
+        if not 0 < chain_id <= MAX_CHAIN_ID:
+            raise ChainUnavailable(
+                f"The node at {self.name} answered eth_chainId with what is no chain's id."
+            )
+        return chain_id
 
     def client_version(self) -> str:
         return self._ask("web3_clientVersion", lambda w3: str(w3.client_version))

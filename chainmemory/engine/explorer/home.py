@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +22,7 @@ from chainmemory.engine.explorer.scan import look_back
 from chainmemory.engine.explorer.visit import Visit, When
 
 LATEST: Final = 6
-"""Anchors, and batches of memories, on the front page."""
+"""Projects, and batches of memories, on the front page."""
 FRONT_QUERIES: Final = 3
 
 
@@ -107,12 +108,17 @@ def home(visit: Visit) -> Home:
 
 
 def _latest_anchors(visit: Visit, contracts: Contracts) -> tuple[AnchorLine, ...]:
+    """Return the newest anchor of each of the projects that were anchored last."""
     logs = _latest(visit, contracts.anchors.address, event_topics(STATE_ANCHOR, "StateAnchored"), contracts)
-    events = [event for log in logs if (event := decode_event(STATE_ANCHOR, log)) is not None]
-    ids = {event.value("projectId") or "" for event in events}
+    newest: dict[str, tuple[Decoded, Log]] = {}
+    for log in logs:
+        event = decode_event(STATE_ANCHOR, log)
+        if event is not None and len(newest) < LATEST:
+            newest.setdefault(event.value("projectId") or "", (event, log))
     with visit.db.read() as tx:
-        names = tx.projects.public_names_of(ids)
-    return tuple(_anchor_line(visit, event, log, names) for event, log in zip(events, logs, strict=True))
+        names = tx.projects.public_names_of(newest)
+    _read_times(visit, [log for _, log in newest.values()])
+    return tuple(_anchor_line(visit, event, log, names) for event, log in newest.values())
 
 
 def _anchor_line(visit: Visit, event: Decoded, log: Log, names: dict[str, str]) -> AnchorLine:
@@ -130,7 +136,8 @@ def _anchor_line(visit: Visit, event: Decoded, log: Log, names: dict[str, str]) 
 
 def _latest_batches(visit: Visit, contracts: Contracts) -> tuple[BatchLine, ...]:
     topics = event_topics(MEMORY_REGISTRY, "BatchRecorded")
-    logs = _latest(visit, contracts.registry.address, topics, contracts)
+    logs = _latest(visit, contracts.registry.address, topics, contracts)[:LATEST]
+    _read_times(visit, logs)
     return tuple(
         BatchLine(
             event.value("accountRef") or "",
@@ -147,7 +154,7 @@ def _latest_batches(visit: Visit, contracts: Contracts) -> tuple[BatchLine, ...]
 
 def _latest(visit: Visit, address: str, topics: list[str], contracts: Contracts) -> tuple[Log, ...]:
     """Return a contract's newest events of a kind; a front page doesn't look far."""
-    scan = look_back(
+    return look_back(
         visit.reader,
         visit.dense_pace,
         address,
@@ -156,11 +163,12 @@ def _latest(visit: Visit, address: str, topics: list[str], contracts: Contracts)
         floor=contracts.first_block,
         want=LATEST,
         queries=FRONT_QUERIES,
-    )
-    logs = scan.logs[:LATEST]
-    # Their blocks' times are shown: read them together, so that each is remembered when it is asked for.
+    ).logs
+
+
+def _read_times(visit: Visit, logs: Sequence[Log]) -> None:
+    """Read the blocks of some logs together, so that each is remembered when its time is asked for."""
     visit.reader.each(visit.reader.numbered, {log.block_number for log in logs})
-    return logs
 
 
 def _contract_lines(contracts: Contracts | None) -> tuple[ContractLine, ...]:
