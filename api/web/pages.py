@@ -85,6 +85,9 @@ def landing(call: Call) -> Answer:
 )
 def verify_form(call: Call) -> Answer:
     name = (call.query["name"] or "").strip()
+    if "/" in name:
+        # No name has one, and in an address it would end the name.
+        return error_page(404, "No such project", "A public name has no slash in it. Check the spelling.")
     place = f"/verify/{quote(name, safe='')}" if name else "/"
     return Answer(b"", status=303, media=HTML, headers=(*_SAFE, (b"location", place.encode())))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import create_engine, func, make_url, select
 from starlette.testclient import TestClient
@@ -135,7 +135,14 @@ def running_api(
         yield Api(app, client, settings.store_url)
 
 
-def use_chain(api: Api, chain: TesterChain) -> AnchorWorker:
+class HasEngine(Protocol):
+    """Something that runs an engine."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+
+def use_chain(api: HasEngine, chain: TesterChain) -> AnchorWorker:
     """Let the API read an in-process chain, and return a worker that anchors its store there."""
     engine = api.engine
     engine.chain = ChainView(engine.settings, engine.db, chain.gateway)

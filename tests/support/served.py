@@ -14,7 +14,8 @@ from typing import Any
 
 import uvicorn
 
-from api.app import create_app
+from api.app import ChainMemoryAPI, create_app
+from chainmemory.engine.runtime import Engine
 from chainmemory.settings import Settings
 
 
@@ -23,6 +24,15 @@ class Served:
     """A listening API."""
 
     port: int
+    app: ChainMemoryAPI
+
+    @property
+    def engine(self) -> Engine:
+        return self.app.site.engine
+
+    @property
+    def url(self) -> str:
+        return f"http://localhost:{self.port}"
 
     def raw(self, *pieces: bytes, pause_s: float = 0.02, close: bool = False) -> bytes:
         """Send bytes in pieces and return what comes back until the answer is whole or the peer hangs up."""
@@ -66,8 +76,10 @@ def serving(home: Path, **given: Any) -> Iterator[Served]:
     port = listener.getsockname()[1]
     rates = {"public_rate_per_minute": 1_000_000, "public_rate_burst": 100_000}
     settings = Settings.load(home=home, port=port, **{**rates, **given})
+    app = create_app(settings)
+    assert isinstance(app, ChainMemoryAPI)
     config = uvicorn.Config(
-        create_app(settings),
+        app,
         loop="uvloop",
         http="httptools",
         lifespan="on",
@@ -83,7 +95,7 @@ def serving(home: Path, **given: Any) -> Iterator[Served]:
         while not server.started:
             assert thread.is_alive(), "the server didn't start"
             time.sleep(0.01)
-        yield Served(port)
+        yield Served(port, app)
     finally:
         server.should_exit = True
         thread.join()
