@@ -74,15 +74,19 @@ class Gatherer:
         """
         self._station = station
         self._trusted = trusted
+        self._held_back = False
         self.cadence = Cadence(station)
         self.gas_scale = 1.0
 
-    def drafts(self, contracts: Contracts, block_gas_limit: int) -> list[Draft]:
-        """Return the transactions to send now, in order; empty where nothing is due or there's no room."""
+    def drafts(self, contracts: Contracts, block_gas_limit: int, used: int) -> list[Draft]:
+        """Return the transactions to send now, in order; empty where nothing is due or there's no room.
+
+        `used` is the signer's nonce on the chain: what is below it takes no room any more.
+        """
         options, now = self._station.options, self._station.clock.now()
         with self._station.db.read() as tx:
             out = self._station.open_transactions(tx)
-            unmined = {row.nonce: row for row in out if row.block_number is None}
+            unmined = {row.nonce: row for row in out if row.nonce >= used}
             limits = limits_for(
                 block_gas_limit,
                 gas_in_flight=sum(row.gas_limit for row in unmined.values()),
@@ -170,6 +174,7 @@ class Gatherer:
         most = _most(limits, gas.STATE_NEXT)
         hashes_out = {row.tx_hash for row in out}
         rows = [row for row in tx.outbox.due_states(now=now, limit=most) if row.tx_hash not in hashes_out]
+        self._held_back = False
         if all(row.subject in self._trusted for row in rows):
             return rows
         sent = {outbox_id for row in out if row.purpose == STATE for outbox_id in row.outbox_ids}
@@ -181,6 +186,7 @@ class Gatherer:
             elif row.subject not in under_way:
                 chosen.append(row)
                 under_way.add(row.subject)
+        self._held_back = len(chosen) < len(rows)
         return chosen
 
     def _states(self, contracts: Contracts, rows: list[OutboxRow], limits: Limits) -> list[Draft]:
@@ -223,8 +229,9 @@ class Gatherer:
 
     def _note(self, kind: str, rows: Sequence[OutboxRow], batches: Sequence[Batch], most: int) -> None:
         planned = sum(len(batch.outbox_ids) for batch in batches)
+        more = planned < len(rows) or len(rows) >= most or (kind == STATE and self._held_back)
         if rows:
-            self.cadence.sent(kind, more=planned < len(rows) or len(rows) >= most)
+            self.cadence.sent(kind, more=more)
 
 
 def _payload(stored: StoredPayload | None) -> Payload | None:

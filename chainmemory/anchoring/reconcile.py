@@ -55,10 +55,11 @@ class Reconciler:
         """Rows judged since the last look (whoever reads it resets it)."""
         self.gas_scale = 1.0
 
-    def run(self, lease: Lease, contracts: Contracts | None, head: Block) -> None:
+    def run(self, lease: Lease, contracts: Contracts | None, head: Block, used: int) -> None:
         """Bring every open transaction as far as the chain has come.
 
-        `contracts` may be None while they are being deployed. Raises as `Post.push`.
+        `contracts` may be None while they are being deployed; `used` is the signer's nonce on the chain.
+        Raises as `Post.push`.
         """
         with self._station.db.read() as tx:
             open_now = self._station.open_transactions(tx)
@@ -70,7 +71,6 @@ class Reconciler:
             self._missing_since.clear()
             self._first_seen.clear()
             return
-        used = self._station.gateway.nonce(self._station.signer.address)
         slots = [list(group) for _, group in groupby(unmined, key=lambda row: row.nonce)]
         for slot in slots:
             if slot[0].nonce < used:

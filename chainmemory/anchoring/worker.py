@@ -9,20 +9,16 @@ from __future__ import annotations
 
 import threading
 
+from chainmemory.anchoring.bench import Bench
 from chainmemory.anchoring.clock import Clock
-from chainmemory.anchoring.gather import Gatherer
-from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, WORKING, Health, Progress
+from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, Health, Progress
 from chainmemory.anchoring.lease import LeaseKeeper, holder_name
 from chainmemory.anchoring.options import Options
-from chainmemory.anchoring.post import Post
-from chainmemory.anchoring.recheck import Recheck
-from chainmemory.anchoring.reconcile import Reconciler
 from chainmemory.anchoring.retry import Stop, decide
-from chainmemory.anchoring.setup import Setup, check_chain, free_nonces
-from chainmemory.anchoring.station import Contracts, Station, Step, no_step
+from chainmemory.anchoring.setup import check_chain
+from chainmemory.anchoring.station import Station, Step, no_step
 from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.signer import Signer, load_signer
-from chainmemory.chain.types import Block
 from chainmemory.errors import ChainMemoryError, Conflict, Unavailable
 from chainmemory.logging import log
 from chainmemory.settings import Settings
@@ -65,8 +61,9 @@ class AnchorWorker:
             holder=self._keeper.holder,
             signer=signer.address,
         )
-        self._bench: _Bench | None = None
+        self._bench: Bench | None = None
         self._failures = 0
+        self._stopped = False
 
     def run_once(self) -> Progress:
         """Do one round and return what it came to.
@@ -117,7 +114,7 @@ class AnchorWorker:
         except ChainMemoryError as error:
             return self._failed(lease, error)
 
-    def _at_work(self, lease: Lease) -> _Bench:
+    def _at_work(self, lease: Lease) -> Bench:
         """Return the tools for the node's chain, made at the first answer."""
         if self._bench is None:
             chain_id = check_chain(self._gateway, self._options.expected_chain_id)
@@ -130,7 +127,7 @@ class AnchorWorker:
                 chain_id,
                 self._step,
             )
-            self._bench = _Bench(station, self._health)
+            self._bench = Bench(station, self._health)
             with self._db.write() as tx:
                 # Whatever the clock said when they failed: the worker is here now.
                 tx.outbox.retry_now(lease, now=self._clock.now())
@@ -167,6 +164,7 @@ class AnchorWorker:
             self._bench.look_again()
         self._health.report(lease, progress)
         if stopped:
+            self._stopped = True
             raise error
         return progress
 
@@ -216,84 +214,13 @@ class AnchorWorker:
                     return
 
     def _give_back(self) -> None:
+        lease = self._keeper.held
         try:
+            if lease is not None and not self._stopped:
+                self._health.report(lease, Progress(STOPPED, "The worker was stopped."))
             self._keeper.release()
         except (Unavailable, Conflict) as error:
             log.warning("the lease lapses by itself", action="worker.release_failed", reason=error.message)
-
-
-class _Bench:
-    """The tools for one chain, with what they remember between rounds."""
-
-    def __init__(self, station: Station, health: Health) -> None:
-        self.station = station
-        self._health = health
-        self._post = Post(station)
-        self._setup = Setup(station, self._post)
-        self._recheck = Recheck(station, self._post)
-        trusted: set[str] = set()
-        self._reconciler = Reconciler(station, self._post, trusted)
-        self._gatherer = Gatherer(station, trusted)
-        self._heads_at = float("-inf")
-        self._chain_checked = station.clock.steady()
-
-    def round(self, lease: Lease) -> Progress:
-        station = self.station
-        self._check_chain()
-        head = station.gateway.head()
-        self._recheck.run(lease, head)
-        contracts = self._setup.contracts(lease)
-        self._reconciler.run(lease, contracts, head)
-        self._health.saw(station.chain_id, head, contracts)
-        if self._health.grows_old:
-            self._health.saw_balance(station.gateway.balance(station.signer.address))
-        settled, self._reconciler.settled = self._reconciler.settled, 0
-        if contracts is None:
-            return Progress(
-                WORKING, "Deploying the contracts.", settled=settled, out=1, wait_s=station.options.poll_s
-            )
-        self._queue_heads(lease)
-        sent = self._send_due(lease, contracts, head)
-        with station.db.read() as tx:
-            out = sum(row.block_number is None for row in station.open_transactions(tx))
-        words = (
-            f"{out} transaction{'s are' if out != 1 else ' is'} out." if out else "All that is due was sent."
-        )
-        wait_s = station.options.poll_s / 2 if out else station.options.poll_s
-        return Progress(WORKING, words, sent=sent, settled=settled, out=out, wait_s=wait_s)
-
-    def look_again(self) -> None:
-        """Take nothing for granted at the next round: the node was away, or something is wrong with it."""
-        self._setup.forget()
-        self._chain_checked = float("-inf")
-
-    def _check_chain(self) -> None:
-        steady = self.station.clock.steady()
-        if steady - self._chain_checked < self.station.options.recheck_s:
-            return
-        check_chain(self.station.gateway, self.station.chain_id)
-        self._chain_checked = steady
-
-    def _queue_heads(self, lease: Lease) -> None:
-        steady = self.station.clock.steady()
-        if steady - self._heads_at < self.station.options.head_wait_s:
-            return
-        with self.station.db.write() as tx:
-            tx.outbox.enqueue_moved_heads(lease, now=self.station.clock.now())
-        self._heads_at = steady
-
-    def _send_due(self, lease: Lease, contracts: Contracts, head: Block) -> int:
-        station = self.station
-        self._gatherer.gas_scale = self._reconciler.gas_scale
-        drafts = self._gatherer.drafts(contracts, head.gas_limit)
-        if not drafts:
-            return 0
-        station.step("planned")
-        with station.db.read() as tx:
-            taken = {row.nonce for row in station.open_transactions(tx) if row.block_number is None}
-        nonces = free_nonces(station.gateway.nonce(station.signer.address), taken, len(drafts))
-        fees = station.policy.quote(station.gateway.fee_market())
-        return self._post.dispatch(lease, drafts, nonces, fees)
 
 
 def run_worker(settings: Settings, stop: threading.Event) -> None:

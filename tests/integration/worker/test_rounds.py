@@ -100,7 +100,8 @@ def test_a_state_waits_until_its_memories_are_on_chain(db: Database, chain: Test
     assert STATE not in purposes(db)
     assert [row.status for row in rows_of(db, STATE, project.project_id)] == ["pending"]
     chain.mine()
-    worker.run_once()
+    for _ in range(2):
+        worker.run_once()
 
     assert STATE in purposes(db)
     drain(worker, mine=chain)
