@@ -162,7 +162,7 @@ class BlockStore:
         its transactions findable at their old places.
         """
         self.chain.consensus_context.snapshots.store(self.signers_after(block.header))
-        became, dropped = self._branches(before, self.head)
+        became, dropped = self._branches(before, self.head, block)
         included = {bytes(tx.hash) for one in became for tx in one.transactions}
         for one in dropped:
             self.database.later(logs.DELETE, [(one.number,)])
@@ -177,9 +177,12 @@ class BlockStore:
         return Change(block, tuple(became), tuple(dropped))
 
     def _branches(
-        self, before: BlockHeaderAPI, after: BlockHeaderAPI
+        self, before: BlockHeaderAPI, after: BlockHeaderAPI, newest: BlockAPI
     ) -> tuple[list[BlockAPI], list[BlockAPI]]:
-        """Return the blocks that became canonical, oldest first, and those that were, newest first."""
+        """Return the blocks that became canonical, oldest first, and those that were, newest first.
+
+        `newest` is in memory still, with its transactions' senders known.
+        """
         became: list[BlockHeaderAPI] = []
         dropped: list[BlockHeaderAPI] = []
         while before.hash != after.hash:
@@ -189,5 +192,8 @@ class BlockStore:
             else:
                 dropped.append(before)
                 before = self.chain.get_block_header_by_hash(before.parent_hash)
-        blocks = self.chain.get_block_by_header
-        return [blocks(header) for header in reversed(became)], [blocks(header) for header in dropped]
+
+        def block_of(header: BlockHeaderAPI) -> BlockAPI:
+            return newest if header.hash == newest.hash else self.chain.get_block_by_header(header)
+
+        return [block_of(header) for header in reversed(became)], [block_of(header) for header in dropped]

@@ -42,13 +42,15 @@ LOCK_SECONDS = 5.0
 STOP_SECONDS = 10.0
 
 
-def run(config: NodeConfig) -> None:
+def run(config: NodeConfig, sock: socket.socket | None = None) -> None:
     """See `chainmemory.node.run_node`."""
     _configure_logging(config)
     config.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     with locked(config.data_dir):
         genesis, key = prepare(config)
-        listener = _listen(config)
+        listener = sock or _listen(config)
+        # Accepted connections inherit it; an answer's head and body would else wait 40 ms for each other.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         ours, theirs = socket.socketpair()
         sealing = multiprocessing.get_context("fork").Process(
             target=_be_authority, args=(config, genesis, key, theirs, ours, listener), name="sealing"
@@ -152,10 +154,7 @@ def _check_same_chain(config: NodeConfig, genesis: Genesis) -> None:
 def _listen(config: NodeConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        listener = socket.create_server((config.host, config.port), family=family, backlog=256)
-        # Accepted connections inherit it; an answer's head and body would else wait 40 ms for each other.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
+        return socket.create_server((config.host, config.port), family=family, backlog=256)
     except OSError as error:
         raise ConfigurationError(
             f"The chain can't listen on {config.host}:{config.port}: {error.strerror}.", field="port"

@@ -8,15 +8,17 @@ right here (`CliqueState.validate_transaction`, `CliqueVM.validate_header`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import rlp  # type: ignore[import-untyped]
 from eth._utils.address import generate_contract_address
+from eth._utils.db import get_parent_header
 from eth.abc import (
     AtomicDatabaseAPI,
     BlockAPI,
     BlockHeaderAPI,
+    BlockPersistResult,
     ComputationAPI,
     DatabaseAPI,
     ReceiptAPI,
@@ -25,6 +27,7 @@ from eth.abc import (
 )
 from eth.chains.base import Chain
 from eth.consensus.clique.clique import configure_header
+from eth.constants import EMPTY_UNCLE_HASH
 from eth.db.chain import ChainDB
 from eth.db.chain_gaps import GENESIS_CHAIN_GAPS, GapChange
 from eth.db.schema import SchemaV1
@@ -42,6 +45,7 @@ from trie.hexary import HexaryTrie
 
 from chainmemory.node.clique import Clique, CliqueContext
 from chainmemory.node.genesis import Genesis
+from chainmemory.node.ordered_trie import list_trie
 
 __all__ = [
     "Account",
@@ -55,7 +59,6 @@ __all__ = [
     "ComputationAPI",
     "Hash32",
     "HeaderNotFound",
-    "LondonBlock",
     "LondonBlockHeader",
     "OutOfGas",
     "ReceiptAPI",
@@ -110,10 +113,21 @@ def check_transaction_chain(transaction: SignedTransactionAPI, chain_id: int) ->
         raise ValidationError(f"invalid chain id for signer: have {transaction.chain_id} want {chain_id}")
 
 
+class CliqueBlock(LondonBlock):
+    """London's block, whose copies share what isn't replaced: py-evm copies every transaction each time."""
+
+    def copy(self, *args: Any, **fields: Any) -> CliqueBlock:
+        """Return a block with some fields replaced."""
+        assert not args
+        kept = {"header": self.header, "transactions": self.transactions, "uncles": self.uncles}
+        return type(self)(**{**kept, **fields})
+
+
 class CliqueVM(LondonVM):
     """London under Clique: no rewards, the sealer takes the fees, blocks at least a period apart."""
 
     consensus_class = Clique
+    block_class = CliqueBlock
     extra_data_max_bytes = 65535
     configure_header = configure_header
     _state_class = CliqueState
@@ -143,6 +157,31 @@ class CliqueVM(LondonVM):
                 f"timestamp {header.timestamp} is less than {cls.period} s after the parent's "
                 f"{parent_header.timestamp}"
             )
+
+    def set_block_transactions_and_withdrawals(
+        self,
+        base_block: BlockAPI,
+        new_header: BlockHeaderAPI,
+        transactions: Sequence[SignedTransactionAPI],
+        receipts: Sequence[ReceiptAPI],
+        withdrawals: Any = None,  # noqa: ARG002 (London has none)
+    ) -> BlockAPI:
+        """Return the block with its transactions and receipts, whose tries wait in the database."""
+        transaction_root, transaction_nodes = list_trie([tx.encode() for tx in transactions])
+        receipt_root, receipt_nodes = list_trie([receipt.encode() for receipt in receipts])
+        self.chaindb.persist_trie_data_dict({**transaction_nodes, **receipt_nodes})  # type: ignore[dict-item]
+        header = new_header.copy(transaction_root=transaction_root, receipt_root=receipt_root)
+        return base_block.copy(header=header, transactions=tuple(transactions))
+
+    def validate_block(self, block: BlockAPI) -> None:
+        """Refuse (ValidationError) a block whose parts don't match its header or its parent."""
+        self.validate_header(block.header, get_parent_header(block.header, self.chaindb))
+        if list_trie([tx.encode() for tx in block.transactions])[0] != block.header.transaction_root:
+            raise ValidationError("the transactions don't match the transaction_root")
+        if block.uncles or block.header.uncles_hash != EMPTY_UNCLE_HASH:
+            raise ValidationError("a Clique block has no uncles")
+        if self.state.make_state_root() != block.header.state_root:
+            raise ValidationError("the state doesn't match the state_root")
 
     def seal_as(self, sealer: bytes) -> None:
         """Let the block being assembled pay its fees to `sealer`, whose seal doesn't exist yet.
@@ -212,6 +251,16 @@ class CliqueChain(Chain):
     chaindb: CliqueChainDB
     consensus_context: CliqueContext
 
+    def persist_block(self, block: BlockAPI, perform_validation: bool = True) -> BlockPersistResult:
+        """Validate and store an executed block.
+
+        Which blocks became canonical is `BlockStore`'s business; py-evm would read them all again here.
+        """
+        if perform_validation:
+            self.validate_block(block)
+        self.chaindb.persist_block(block)
+        return BlockPersistResult(block, (), ())
+
     def state_after(
         self,
         header: BlockHeaderAPI,
@@ -275,11 +324,11 @@ def create_genesis(database: AtomicDatabaseAPI, genesis: Genesis) -> CliqueChain
     return chain
 
 
-def decode_block(raw: bytes) -> LondonBlock:
+def decode_block(raw: bytes) -> CliqueBlock:
     """Read a block's RLP (ValidationError when it isn't one)."""
     try:
-        block = rlp.decode(raw, sedes=LondonBlock)
-        assert isinstance(block, LondonBlock)
+        block = rlp.decode(raw, sedes=CliqueBlock)
+        assert isinstance(block, CliqueBlock)
         return block
     except Exception as error:  # rlp's and py-evm's decoders raise a dozen types on bad bytes
         raise ValidationError(f"not a block: {error}") from error

@@ -45,6 +45,7 @@ PARSERS: list[params.Parser] = [
 ]
 
 
+@settings(deadline=None)
 @given(value=json_values)
 def test_parsers_refuse_and_never_break(value: Any) -> None:
     for parser in PARSERS:
@@ -52,7 +53,7 @@ def test_parsers_refuse_and_never_break(value: Any) -> None:
             parser(value)
 
 
-@settings(max_examples=60)
+@settings(deadline=None, max_examples=60)
 @given(
     fields=st.dictionaries(
         st.sampled_from(
@@ -67,6 +68,7 @@ def test_objects_with_odd_members_are_refused(fields: dict[str, Any]) -> None:
             parser(fields)
 
 
+@settings(deadline=None)
 @given(number=st.integers(0, 2**256 - 1))
 def test_quantities_read_back(number: int) -> None:
     assert params.quantity256(hex(number)) == number
@@ -74,6 +76,7 @@ def test_quantities_read_back(number: int) -> None:
         assert params.block_number(hex(number)).number == number
 
 
+@settings(deadline=None)
 @given(value=st.binary(max_size=80))
 def test_data_reads_back(value: bytes) -> None:
     assert params.data("0x" + value.hex()) == value
@@ -86,6 +89,7 @@ GOOD_RAW = [
 ]
 
 
+@settings(deadline=None)
 @given(
     raw=st.binary(max_size=300)
     | st.builds(
@@ -106,6 +110,7 @@ def test_offered_bytes_are_a_transaction_or_refused(raw: bytes) -> None:
     assert len(transaction.sender) == 20
 
 
+@settings(deadline=None)
 @given(raw=st.binary(max_size=700))
 def test_offered_bytes_are_a_block_or_refused(raw: bytes) -> None:
     with pytest.raises(ValidationError):

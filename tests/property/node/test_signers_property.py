@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainmemory.node.signers import BlockFacts, ConsensusError, Snapshot
@@ -44,6 +44,7 @@ class Model:
             }
 
 
+@settings(deadline=None)
 @given(signers=st.sets(st.sampled_from(PEOPLE), min_size=1), moves=moves)
 def test_snapshots_agree_with_a_model(signers: set[bytes], moves: list[tuple[bytes, bytes, bool]]) -> None:
     model = Model(signers)
