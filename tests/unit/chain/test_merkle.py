@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from eth_hash.auto import keccak
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainmemory.chain.merkle import State, StateTree, verify_state_in_root
@@ -54,6 +54,7 @@ def path(index: int, leaves: list[bytes]) -> list[bytes]:
     return [*path(index - k, leaves[k:]), head(leaves[:k])]
 
 
+@settings(deadline=None)
 @given(STATES)
 def test_root_and_proofs_are_the_reference_s(states: list[State]) -> None:
     tree, leaves = StateTree(states), [leaf(state) for state in states]
@@ -64,6 +65,7 @@ def test_root_and_proofs_are_the_reference_s(states: list[State]) -> None:
         verify_state_in_root(state, proof, tree.root)
 
 
+@settings(deadline=None)
 @given(STATES, st.data())
 def test_a_changed_proof_does_not_hold(states: list[State], data: st.DataObject) -> None:
     tree = StateTree(states)
