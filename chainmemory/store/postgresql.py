@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import URL, Connection, create_engine, inspect, text
+from typing import Any
+
+from sqlalchemy import URL, Connection, create_engine, event, inspect, text
 
 from chainmemory.store.backend import commit, rollback
 from chainmemory.store.faults import is_disconnect
@@ -11,6 +13,8 @@ from chainmemory.store.sql import Session
 _POOL = 10
 _OVERFLOW = 30
 _WAIT_S = 30.0
+# No transaction of ours pauses for anything but its own computing; a worker's lease is 15 s by default.
+_FROZEN_S = 10
 
 
 class PostgresqlBackend:
@@ -26,6 +30,7 @@ class PostgresqlBackend:
             pool_pre_ping=True,
             isolation_level="READ COMMITTED",
         )
+        event.listen(self._engine, "connect", _limit_idling)
         # One snapshot for all statements of a read, as SQLite gives.
         self._reading = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
@@ -73,6 +78,13 @@ class PostgresqlBackend:
     def close(self) -> None:
         """Close the pool."""
         self._engine.dispose()
+
+
+def _limit_idling(connection: Any, _: Any) -> None:
+    """Let the server end a transaction whose process froze: its row locks would hold up everyone else."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SET idle_in_transaction_session_timeout = '{_FROZEN_S}s'")
+    connection.commit()
 
 
 def _session(connection: Connection) -> Session:

@@ -148,3 +148,14 @@ def test_a_status_comes_back_as_it_was_said(db: Database) -> None:
 
     with db.read() as tx:
         assert tx.worker.status() == said
+
+
+def test_a_holder_that_freezes_inside_a_transaction_doesnt_lock_the_others_out(db: Database) -> None:
+    """PostgreSQL ends such a session; SQLite has one machine, and its lock goes with the process."""
+    with db.read() as tx:
+        session = tx.leases._session
+        if session.dialect == "sqlite":
+            assert session.raw.execute("PRAGMA busy_timeout").fetchone()[0] > 0
+        else:
+            shown = session.raw.execute("SHOW idle_in_transaction_session_timeout").fetchone()[0]
+            assert shown == "10s"
