@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from chainmemory.anchoring.setup import check_chain, known_deployment
 from chainmemory.chain.anchor_contract import StateAnchors
-from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR
 from chainmemory.chain.deploy import check_code
 from chainmemory.chain.gateway import Gateway
+from chainmemory.chain.reader import ChainReader
 from chainmemory.chain.registry import MemoryRegistry
 from chainmemory.chain.types import Block
 from chainmemory.errors import ChainMemoryError, NotFound, Unavailable
 from chainmemory.settings import Settings
 from chainmemory.store.database import Database
-from chainmemory.store.deployments import DeploymentRow
 
 T = TypeVar("T")
 
@@ -29,22 +28,34 @@ SIGNERS_FOR_S: Final = 10.0
 DOWN_FOR_S: Final = 1.0
 """After a failure the node isn't asked again for this long, so that a dead node doesn't hold up every
 request."""
-MOST_PAGES: Final = 2048
 BLOCK_TIME_OVER: Final = 20
 
 
 @dataclass(frozen=True)
 class Contracts:
-    """Where this deployment anchors; `first_block`: no event is earlier."""
+    """Where this deployment anchors, and what reads it; `first_block`: no event is earlier."""
 
-    chain_id: int
-    anchors: StateAnchors
-    registry: MemoryRegistry
-    first_block: int
+    reader: ChainReader
+
+    @property
+    def chain_id(self) -> int:
+        return self.reader.deployment.chain_id
+
+    @property
+    def anchors(self) -> StateAnchors:
+        return self.reader.anchors
+
+    @property
+    def registry(self) -> MemoryRegistry:
+        return self.reader.registry
+
+    @property
+    def first_block(self) -> int:
+        return self.reader.deployment.first_block
 
     def addresses(self) -> dict[str, str]:
         """Return the address of each contract by its name."""
-        return {STATE_ANCHOR: self.anchors.address, MEMORY_REGISTRY: self.registry.address}
+        return self.reader.deployment.addresses()
 
 
 class ChainView:
@@ -60,8 +71,7 @@ class ChainView:
         self._gateway = gateway or Gateway(settings.chain_url, timeout_s=TIMEOUT_S)
         self._lock = threading.Lock()
         self._kept: dict[str, tuple[float, object]] = {}
-        self._pages: OrderedDict[tuple[str, str, int, int], list[str]] = OrderedDict()
-        self._checked: set[str] = set()
+        self._found: Contracts | None = None
         self._down: tuple[float, str] | None = None
 
     def head(self) -> Block:
@@ -94,31 +104,17 @@ class ChainView:
         return self._keep("contracts", CONTRACTS_FOR_S, self._find_contracts)
 
     def state_hashes(self, project_id: str, first: int, count: int) -> list[str]:
-        """Return what the contract holds for `count` versions from `first` on, ZERO where nothing; one
-        `eth_call`.
+        """Return what the contract holds for `count` versions from `first` on, ZERO where nothing.
 
-        Remembered for the newest block.
+        One `eth_call`, and none where the newest block was asked already.
         """
-        contracts = self.contracts()
-        head = self.head()
-        place = (head.hash, project_id, first, count)
-        with self._lock:
-            known = self._pages.get(place)
-        if known is not None:
-            return known
-        hashes = self._ask(
-            lambda: contracts.anchors.state_hashes_of(project_id, first, count, block=head.number)
-        )
-        with self._lock:
-            self._pages[place] = hashes
-            while len(self._pages) > MOST_PAGES:
-                self._pages.popitem(last=False)
-        return hashes
+        reader = self.contracts().reader
+        return self._ask(lambda: reader.state_hashes_of(project_id, first, count))
 
-    def batch_root(self, account_ref: str, first_recorded: int) -> str:
+    def batch_root(self, account_id: str, first_recorded: int) -> str:
         """Return the root that the registry stores for a batch, ZERO where there is none."""
-        registry = self.contracts().registry
-        return self._ask(lambda: registry.root_of(account_ref, first_recorded))
+        reader = self.contracts().reader
+        return self._ask(lambda: reader.batch_root(account_id, first_recorded))
 
     def recorded_hash(self, account_ref: str, number: int, *, from_block: int | None = None) -> str | None:
         """Return the event hash that the registry logged for a memory; None where it isn't recorded."""
@@ -128,27 +124,24 @@ class ChainView:
         return found.event_hash if found is not None else None
 
     def _find_contracts(self) -> Contracts:
-        chain_id = self._gateway.chain_id()
+        chain_id = check_chain(self._gateway, self._settings.expected_chain_id)
         with self._db.read() as tx:
-            rows = tx.deployments.of_chain(chain_id)
-        settings = self._settings
-        anchors = settings.anchor_address or _address(rows.get(STATE_ANCHOR))
-        registry = settings.registry_address or _address(rows.get(MEMORY_REGISTRY))
-        if anchors is None or registry is None:
+            deployment = known_deployment(
+                tx,
+                chain_id,
+                anchor_address=self._settings.anchor_address,
+                registry_address=self._settings.registry_address,
+            )
+        if deployment is None:
             raise NotFound(
                 "The contracts aren't deployed on this chain yet; the worker does it at its start.",
                 code="not_deployed",
             )
-        for name, address in ((STATE_ANCHOR, anchors), (MEMORY_REGISTRY, registry)):
-            if address not in self._checked:
+        if self._found is None or self._found.reader.deployment != deployment:
+            for name, address in deployment.addresses().items():
                 check_code(self._gateway, name, address)
-                self._checked.add(address)
-        return Contracts(
-            chain_id,
-            StateAnchors(self._gateway, anchors),
-            MemoryRegistry(self._gateway, registry),
-            min((row.block_number for row in rows.values()), default=0),
-        )
+            self._found = Contracts(ChainReader(self._gateway, deployment))
+        return self._found
 
     def _keep(self, what: str, for_s: float, fetch: Callable[[], T]) -> T:
         now = time.monotonic()
@@ -176,7 +169,3 @@ class ChainView:
             raise Unavailable(error.message, code="chain_unavailable") from error
         self._down = None
         return value
-
-
-def _address(row: DeploymentRow | None) -> str | None:
-    return None if row is None else row.address

@@ -41,7 +41,7 @@ def proof(engine: Engine, caller: Caller, number: int) -> dict[str, Any]:
         row, anchor = load(tx, caller, number)
     ref = account_ref(caller.account_id)
     anchored = anchor is not None and anchor.status == ANCHORED
-    chain_id, contract, root = _on_chain(engine, ref, anchor if anchored else None)
+    chain_id, contract, root = _on_chain(engine, caller.account_id, anchor if anchored else None)
     return {
         "memory_number": number,
         "anchored": anchored,
@@ -95,7 +95,7 @@ def chain_memory_id(ref: str, anchor: OutboxRow | None) -> str | None:
 
 
 def _on_chain(
-    engine: Engine, ref: str, anchor: OutboxRow | None
+    engine: Engine, account_id: str, anchor: OutboxRow | None
 ) -> tuple[int | None, str | None, str | None]:
     """Return chain id, registry address and batch root; None where the chain can't say."""
     try:
@@ -105,7 +105,7 @@ def _on_chain(
     root = None
     if anchor is not None and anchor.anchor_id is not None:
         try:
-            found = engine.chain.batch_root(ref, int(anchor.anchor_id))
+            found = engine.chain.batch_root(account_id, int(anchor.anchor_id))
             root = None if found == ZERO else found
         except (Unavailable, NotFound):
             root = None

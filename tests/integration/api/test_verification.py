@@ -349,3 +349,42 @@ def test_metrics_are_in_prometheus_form(api: Api, ada: Account) -> None:
     assert 'chainmemory_outbox_rows{kind="memory",status="anchored"} 1.0' in answer.text
     assert 'chainmemory_stored{what="memories"} 1.0' in answer.text
     assert ada.account_id not in answer.text
+
+
+class _Counting(Gateway):
+    """A gateway that counts the calls of the contract that pass through it."""
+
+    def __init__(self, inner: Gateway) -> None:
+        super().__init__("http://127.0.0.1:9")
+        self._web3 = inner._connected()
+        self.calls = 0
+
+    def call(self, *args: Any, **more: Any) -> bytes:
+        self.calls += 1
+        return super().call(*args, **more)
+
+
+def test_a_page_costs_one_eth_call_and_none_until_there_is_a_new_block(api: Api, ada: Account) -> None:
+    chain = TesterChain()
+    worker = use_chain(api, chain)
+    _phases(ada, "p", 60)
+    drain(worker)
+    counting = _Counting(chain.gateway)
+    api.engine.chain = ChainView(api.engine.settings, api.engine.db, counting)
+    assert len(api.http.get("/v1/verify/p").json()["anchors"]) == 50
+    assert counting.calls == 1
+    for _ in range(3):
+        assert api.http.get("/v1/verify/p").json()["verified"] is True
+    assert counting.calls == 1
+
+
+def test_a_node_of_another_chain_is_not_believed(tmp_path: Path) -> None:
+    with running_api(tmp_path, expected_chain_id=7) as api:
+        ada = api.account()
+        worker = use_chain(api, TesterChain())
+        _phases(ada, "p", 1)
+        drain(worker)
+        found = api.http.get("/v1/verify/p").json()
+        assert (found["verified"], found["anchors"][0]["onchain_state_hash"]) == (None, None)
+        envelope = refused(api.http.get("/readyz"), 503, "not_ready")
+        assert "expected_chain_id" in envelope["details"]["chain"]
