@@ -44,7 +44,7 @@ def run_chain(settings: Settings) -> None:
         alloc=[signer],
         log_level=settings.log_level,
     )
-    run_node(config)
+    run_node(config, sock=inherited_socket("chain"))
     log.info("The chain has stopped", action="chain.stopped")
 
 

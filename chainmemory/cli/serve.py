@@ -59,9 +59,6 @@ def serve(
         settings = settings.model_copy(
             update={"port": ports["api"], "chain_port": ports.get("chain", settings.chain_port)}
         )
-        # The chain opens its port itself.
-        if "chain" in listeners:
-            listeners.pop("chain").close()
         _run(settings, lock, listeners)
     finally:
         lock.release()
