@@ -131,7 +131,11 @@ def _work(
     door: Door, call: Call, params: dict[str, str], query: bytes, headers: dict[bytes, bytes]
 ) -> Answer:
     _check(door, call, params, query, headers)
-    return _answer(door.handler(call))
+    answer = _answer(door.handler(call))
+    if not isinstance(answer.body, bytes):
+        # Here and not in the event loop: a page of memories may have many megabytes.
+        answer.body = encode(answer.body)
+    return answer
 
 
 def _check(door: Door, call: Call, params: dict[str, str], query: bytes, headers: dict[bytes, bytes]) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 
 from chainmemory.state.builder import ProjectState
 
-MOST_BYTES: Final = 64 * 1024 * 1024
+MOST_BYTES: Final = 32 * 1024 * 1024
 """Sum of the canonical sizes of the cached documents; as Python objects they take several times that."""
 MOST_STATES: Final = 512
 STRIPES: Final = 64
