@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, and_, bindparam, func, insert, or_, select
 from chainmemory.errors import NotFound
 from chainmemory.store.accounts import Accounts, Head
 from chainmemory.store.ledger import Ledger, LedgerRow
-from chainmemory.store.outbox_rows import ENQUEUE, MEMORY
+from chainmemory.store.outbox_rows import ENQUEUE, MEMORY, fresh
 from chainmemory.store.sql import Session, Statement, byte_position
 from chainmemory.store.tables import OPEN, WITNESSED, memories, outbox
 
@@ -21,7 +21,7 @@ _CHUNK = 5_000  # numbers per IN list: below SQLite's 32,766 and PostgreSQL's 65
 
 
 class MemoryRow(NamedTuple):
-    """One memory as it is written.
+    """One memory as it is written (the fields stand in the table's order, so that rows go in as they are).
 
     `header` is the canonical JSON of the header; `project`, `category`, `importance`, `source`, `kind` and
     the times repeat it for filters (category, archived and superseded_by are filing and may change).
@@ -40,15 +40,15 @@ class MemoryRow(NamedTuple):
     occurred_at: str
     recorded_at: str
     header: str
-    content_blob: bytes | None
-    wrapped_seed: bytes | None
-    tags_blob: bytes | None = None
-    tag_tokens: bytes | None = None
-    search_tokens: bytes | None = None
     archived: bool = False
     superseded_by: int | None = None
     hidden: bool = False
     forgotten: bool = False
+    tag_tokens: bytes | None = None
+    search_tokens: bytes | None = None
+    tags_blob: bytes | None = None
+    wrapped_seed: bytes | None = None
+    content_blob: bytes | None = None
 
 
 class Memory(NamedTuple):
@@ -202,8 +202,7 @@ class Memories:
             if "\0" in memory.source or "\0" in memory.kind:
                 memory = memory._replace(source=_storable(memory.source), kind=_storable(memory.kind))
             rows.append(memory)
-            now = memory.recorded_at
-            queue.append((MEMORY, account_id, number, account_id, memory.event_hash, now, now))
+            queue.append(fresh(MEMORY, account_id, number, account_id, memory.event_hash, memory.recorded_at))
         self._session.run_many(_INSERT, rows)
         self._session.run_many(ENQUEUE, queue)
         self._ledger.write(account_id, head, [entry for _, entry in built])

@@ -25,6 +25,7 @@ from chainmemory.store.outbox_rows import (
     STATE,
     SUBMITTED,
     OutboxRow,
+    fresh,
 )
 from chainmemory.store.sql import Session, Statement
 from chainmemory.store.tables import OPEN, accounts, citations, outbox
@@ -247,7 +248,7 @@ class Outbox:
         self._leases.guard(lease)
         moved = self._session.all(_MOVED, (limit,))
         for account_id, seq, entry_hash in moved:
-            self._session.run(ENQUEUE_ONCE, (HEAD, account_id, seq, account_id, entry_hash, now, now))
+            self._session.run(ENQUEUE_ONCE, fresh(HEAD, account_id, seq, account_id, entry_hash, now))
             self._session.run(_QUEUED, (seq, account_id))
         return len(moved)
 

@@ -41,9 +41,25 @@ class OutboxRow(NamedTuple):
 
 COLUMNS = [outbox.c[name] for name in OutboxRow._fields]
 
-_GIVEN = ("kind", "subject", "position", "account_id", "hash", "next_attempt_at", "created_at")
-_FRESH = {"status": PENDING, "attempts": 0}
+_GIVEN = (
+    "kind",
+    "subject",
+    "position",
+    "account_id",
+    "hash",
+    "status",
+    "attempts",
+    "next_attempt_at",
+    "created_at",
+)
 
-# Both take the values of _GIVEN in order. ENQUEUE meets a row already at that place with Conflict.
-ENQUEUE = Statement(insert(outbox).values({name: bindparam(name) for name in _GIVEN} | _FRESH), *_GIVEN)
-ENQUEUE_ONCE = insert_or_ignore(outbox, *_GIVEN, **_FRESH)
+# Both take what `fresh` makes. ENQUEUE meets a row already at that place with Conflict.
+ENQUEUE = Statement(insert(outbox).inline().values({name: bindparam(name) for name in _GIVEN}), *_GIVEN)
+ENQUEUE_ONCE = insert_or_ignore(outbox, *_GIVEN)
+
+
+def fresh(
+    kind: str, subject: str, position: int, account_id: str, hash: str, now: str
+) -> tuple[str, str, int, str, str, str, int, str, str]:
+    """Return the parameters of a new row, due at once."""
+    return kind, subject, position, account_id, hash, PENDING, 0, now, now

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import and_, bindparam, insert, select
 
-from chainmemory.store.outbox_rows import ENQUEUE, STATE
+from chainmemory.store.outbox_rows import ENQUEUE, STATE, fresh
 from chainmemory.store.projects import Projects
 from chainmemory.store.sql import Session, Statement
 from chainmemory.store.tables import citations, outbox, projects, state_snapshots, state_versions
@@ -179,9 +179,8 @@ class States:
         )
         if snapshot is not None:
             self._session.run(_SNAPSHOT, (row.project_id, row.version, *snapshot))
-        now = row.generated_at
         place = (STATE, row.project_id, row.version)
-        self._session.run(ENQUEUE, (*place, row.account_id, row.state_hash, now, now))
+        self._session.run(ENQUEUE, fresh(*place, row.account_id, row.state_hash, row.generated_at))
 
     def get(self, project_id: str, version: int) -> StateVersion | None:
         """Return one version without its ops, or None."""

@@ -59,7 +59,7 @@ class AccountVault:
     def seal(self, plaintext: bytes, place: bytes) -> Sealed:
         """Seal a blob under a fresh data key of its own; `place` is from `chainmemory.vault.places`."""
         seed = os.urandom(KEY_BYTES)
-        blob = Cipher(self._data_key(seed)).encrypt(plaintext, place)
+        blob = Cipher.encrypt_alone(self._data_key(seed), plaintext, place)
         return Sealed(blob, self._cipher.encrypt(seed, key_seed_place(self.account_id, place)))
 
     def open(self, blob: bytes, wrapped_seed: bytes, place: bytes) -> bytes:

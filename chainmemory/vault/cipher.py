@@ -137,20 +137,57 @@ class Gcm:
         return stream
 
     def _write_tag(self, mask: Any, tag: Any, ciphertext: bytes, aad: bytes) -> None:
-        """Write to `tag` GHASH over the padded associated data, the padded ciphertext and both lengths in
-        bits, XOR the first block of `mask`.
-        """
-        covered = b"".join(
-            (
-                aad,
-                _PADS[len(aad) % _BLOCK],
-                ciphertext,
-                _PADS[len(ciphertext) % _BLOCK],
-                (len(aad) << 67 | len(ciphertext) << 3).to_bytes(_BLOCK, "big"),
-            )
-        )
+        """Write to `tag` the GHASH of both, XOR the first block of `mask`."""
+        covered = _covered(ciphertext, aad)
         _check(_ghash(tag, covered, len(covered), _ZERO, self._hash_key))
         _xor(mask, tag, tag, _BLOCK)
+
+
+def encrypt_once(key: bytes, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes:
+    """Return ciphertext ‖ tag under a key that encrypts this one message: `Gcm(key).encrypt`, in fewer steps.
+
+    One pass of AES gives GHASH's key, the tag's mask and the keystream. ValueError on a nonce of another
+    length.
+    """
+    length = len(plaintext)
+    blocks = 2 + (length + _BLOCK - 1) // _BLOCK
+    if blocks > _TABLE_BLOCKS or len(nonce) != NONCE_BYTES:
+        return Gcm(key).encrypt(nonce, plaintext, aad)
+    state = _new(_POINTER)
+    stream = _new(_BYTES, (blocks + 1) * _BLOCK)
+    _check(_aes_start(key, len(key), state))
+    aes = state[0]
+    try:
+        _check(_ecb_encrypt(aes, _ZERO + nonce.join(_COUNTERS[:blocks]), stream, blocks * _BLOCK))
+    finally:
+        _aes_stop(aes)
+    mask = stream + _BLOCK
+    body = mask + _BLOCK
+    _xor(plaintext, body, body, length)
+    covered = _covered(_buffer(body, length)[:], aad)
+    _check(_ghash_expand(stream, state))
+    hash_key, tag = state[0], body + length
+    try:
+        _check(_ghash(tag, covered, len(covered), _ZERO, hash_key))
+    finally:
+        _ghash_destroy(hash_key)
+    _xor(mask, tag, tag, _BLOCK)
+    return bytes(_buffer(body, length + TAG_BYTES))
+
+
+def _covered(ciphertext: bytes, aad: bytes) -> bytes:
+    """Return what GHASH covers: the padded associated data, the padded ciphertext, and both lengths in
+    bits.
+    """
+    return b"".join(
+        (
+            aad,
+            _PADS[len(aad) % _BLOCK],
+            ciphertext,
+            _PADS[len(ciphertext) % _BLOCK],
+            (len(aad) << 67 | len(ciphertext) << 3).to_bytes(_BLOCK, "big"),
+        )
+    )
 
 
 class Cipher:
@@ -170,6 +207,14 @@ class Cipher:
         """Encrypt under a fresh random nonce; `aad` says where the blob belongs."""
         nonce = os.urandom(NONCE_BYTES)
         return VERSION + nonce + self._gcm.encrypt(nonce, plaintext, aad)
+
+    @staticmethod
+    def encrypt_alone(key: bytes, plaintext: bytes, aad: bytes) -> bytes:
+        """Encrypt the one blob that a key is made for; ValueError unless the key has 32 bytes."""
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+        nonce = os.urandom(NONCE_BYTES)
+        return VERSION + nonce + encrypt_once(key, nonce, plaintext, aad)
 
     def decrypt(self, blob: bytes, aad: bytes) -> bytes:
         """Decrypt a stored blob; IntegrityError if it, its place or the key isn't the one it was made

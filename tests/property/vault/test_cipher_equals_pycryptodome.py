@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault.cipher import Cipher, Gcm
+from chainmemory.vault.cipher import Cipher, Gcm, encrypt_once
 from tests.support.portable import use_portable
 
 keys = st.sampled_from([16, 24, 32]).flatmap(lambda size: st.binary(min_size=size, max_size=size))
@@ -30,6 +30,7 @@ def test_gives_the_same_bytes(key: bytes, nonce: bytes, text: bytes, aad: bytes)
     sealed = Gcm(key).encrypt(nonce, text, aad)
     assert sealed == _expected(key, nonce, text, aad)
     assert Gcm(key).decrypt(nonce, sealed, aad) == text
+    assert encrypt_once(key, nonce, text, aad) == sealed
 
 
 @given(keys, nonces, texts, texts)
@@ -40,12 +41,14 @@ def test_gives_the_same_bytes_without_special_instructions(
     with monkeypatch.context() as patch:
         use_portable(patch)
         assert Gcm(key).encrypt(nonce, text, aad) == _expected(key, nonce, text, aad)
+        assert encrypt_once(key, nonce, text, aad) == _expected(key, nonce, text, aad)
 
 
 @given(st.integers(16 * 1024 - 40, 16 * 1024 + 70), st.sampled_from([0, 13, 16 * 1024 + 5]))
 def test_gives_the_same_bytes_around_the_end_of_the_counter_table(size: int, aad_size: int) -> None:
     key, nonce, text, aad = os.urandom(32), os.urandom(12), os.urandom(size), os.urandom(aad_size)
     assert Gcm(key).encrypt(nonce, text, aad) == _expected(key, nonce, text, aad)
+    assert encrypt_once(key, nonce, text, aad) == _expected(key, nonce, text, aad)
 
 
 @given(texts, texts, st.data())

@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault.cipher import NONCE_BYTES, TAG_BYTES, Cipher, Gcm
+from chainmemory.vault.cipher import NONCE_BYTES, TAG_BYTES, Cipher, Gcm, encrypt_once
 
 KEY = bytes(range(32))
 
@@ -32,6 +32,7 @@ def test_any_length_comes_back(size: int) -> None:
     text = hashlib.shake_128(b"text").digest(size)
     cipher = Cipher(KEY)
     assert cipher.decrypt(cipher.encrypt(text, b"place"), b"place") == text
+    assert cipher.decrypt(Cipher.encrypt_alone(KEY, text, b"place"), b"place") == text
 
 
 def test_another_key_or_place_is_refused() -> None:
@@ -60,12 +61,16 @@ def test_another_version_is_refused(version: int) -> None:
 def test_a_key_has_32_bytes(length: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Cipher(bytes(length))
+    with pytest.raises(ValueError, match="32 bytes"):
+        Cipher.encrypt_alone(bytes(length), b"hello", b"")
 
 
 @pytest.mark.parametrize("length", [0, 11, 13, 16])
 def test_a_nonce_has_12_bytes(length: int) -> None:
     with pytest.raises(ValueError, match="12 bytes"):
         Gcm(KEY).encrypt(bytes(length), b"hello", b"")
+    with pytest.raises(ValueError, match="12 bytes"):
+        encrypt_once(KEY, bytes(length), b"hello", b"")
 
 
 def test_threads_share_one_cipher() -> None:
@@ -92,9 +97,11 @@ def test_threads_share_one_cipher() -> None:
 def test_expanded_keys_are_freed() -> None:
     for _ in range(2_000):
         Cipher(KEY)
+        Cipher.encrypt_alone(KEY, b"", b"")
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(100_000):
         Cipher(KEY)
+        Cipher.encrypt_alone(KEY, b"", b"")
     # An AES key schedule and GHASH's powers are about a kilobyte: 100,000 leaked ones would be 100 MB.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
