@@ -90,7 +90,7 @@ _WORDS: tuple[tuple[Refusal, str], ...] = (
     ),
     (
         Refusal.INSUFFICIENT_FUNDS,
-        r"insufficient (funds|balance)|insufficientfunds|upfront cost exceeds|"
+        r"insufficient (funds|balance)|insufficientfunds|upfront cost exceeds|cannot afford|"
         r"does not have enough balance|not enough balance",
     ),
     (

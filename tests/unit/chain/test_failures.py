@@ -30,6 +30,10 @@ SECRET_URL = "https://user:hunter22@rpc.example.org:8545/v3/0123456789abcdef?key
         ("Gas price below configured minimum gas price", Refusal.UNDERPRICED),  # Besu
         ("insufficient funds for gas * price + value", Refusal.INSUFFICIENT_FUNDS),  # geth
         ("Upfront cost exceeds account balance", Refusal.INSUFFICIENT_FUNDS),  # Besu
+        (
+            "Sender b'..' cannot afford txn gas 21000 with account balance 0",
+            Refusal.INSUFFICIENT_FUNDS,
+        ),  # py-evm
         ("exceeds block gas limit", Refusal.GAS_LIMIT),  # geth
         ("intrinsic gas too low", Refusal.GAS_LIMIT),
         ("invalid chain id for signer: have 5 want 1", Refusal.WRONG_CHAIN),
