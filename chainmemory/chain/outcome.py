@@ -17,8 +17,7 @@ class Outcome(IntEnum):
     GAP = 3
     BEHIND = 4
     ZERO_HASH = 5
-    BAD_NUMBER = 6
-    PAYLOAD_TOO_LARGE = 7
+    ZERO_NUMBER = 6
 
 
 @dataclass(frozen=True, slots=True)
