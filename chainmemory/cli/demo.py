@@ -139,6 +139,8 @@ class Demo:
         answer = self._client.verify(hashed_id)
         with Witness(rpc_of(answer, self._settings, self._rpc, self._client)) as witness:
             _say(f"asking the chain at {witness.place}")
+            if answer.get("witness") == "self":
+                _say("(it is this server's own: believe it as far as you believe whoever runs it)")
             try:
                 checked = Checker(self._client, witness, self._project, _say).run()
             except IntegrityError as error:

@@ -133,6 +133,8 @@ def _readyz(url: str) -> str | None:
     except HTTPError as error:
         with error:
             return f"/readyz answers {error.code}: {error.read(2000).decode(errors='replace')}"
+    except TimeoutError:
+        return "the API hasn't answered yet"
     except (OSError, HTTPException) as error:
         return f"/readyz doesn't answer ({type(error).__name__})"
 
