@@ -35,8 +35,9 @@ class Bench:
         station = self.station
         self._check_chain()
         head = station.gateway.head()
-        self._recheck.run(lease, head)
+        # A move to other contracts comes before the re-check: it empties what that would look at.
         contracts = self._setup.contracts(lease)
+        self._recheck.run(lease, head)
         used = station.gateway.nonce(station.signer.address)
         sent, trouble = 0, None
         if contracts is not None and self._reconciled:

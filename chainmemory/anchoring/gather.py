@@ -192,7 +192,9 @@ class Gatherer:
     def _states(self, contracts: Contracts, rows: list[OutboxRow], limits: Limits) -> list[Draft]:
         if not rows:
             return []
-        waiting = (WaitingState(row.id, row.subject, row.position) for row in rows)
+        waiting = (
+            WaitingState(row.id, row.subject, row.position, row.subject not in self._trusted) for row in rows
+        )
         batches = plan_states(waiting, limits)
         self._note(STATE, rows, batches, _most(limits, gas.STATE_NEXT))
         return [

@@ -26,11 +26,12 @@ class WaitingMemory:
 
 @dataclass(frozen=True, slots=True)
 class WaitingState:
-    """A state version to anchor."""
+    """A state version to anchor; `first` where it may be its project's first on this contract."""
 
     outbox_id: int
     project_id: str
     version: int
+    first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def plan_states(waiting: Iterable[WaitingState], limits: Limits) -> list[Batch]:
     """
     filler = _Filler(limits, gas.TX_BASE + gas.STATES_BASE)
     for state in waiting:
-        needed = gas.STATE_FIRST if state.version == 1 else gas.STATE_NEXT
+        needed = gas.STATE_FIRST if state.first else gas.STATE_NEXT
         if not filler.add(state.outbox_id, needed, gas.STATE_BYTES) and not filler.add_to_next(
             state.outbox_id, needed, gas.STATE_BYTES
         ):

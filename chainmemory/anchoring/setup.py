@@ -6,6 +6,7 @@ that crashed in between, never deploy twice.
 
 from __future__ import annotations
 
+from chainmemory.anchoring.move import move_if_needed
 from chainmemory.anchoring.post import Draft, Post
 from chainmemory.anchoring.station import DEPLOY, Contracts, Station
 from chainmemory.chain.anchor_contract import StateAnchors
@@ -24,6 +25,7 @@ from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.registry import MemoryRegistry
 from chainmemory.chain.types import Receipt
 from chainmemory.errors import ConfigurationError, Unavailable
+from chainmemory.logging import log
 from chainmemory.store.deployments import DeploymentRow
 from chainmemory.store.leases import Lease
 from chainmemory.store.transactions import CONFIRMED, FAILED, TransactionRow
@@ -112,11 +114,13 @@ class Setup:
             self._deploy(lease, deploying)
             return None
         try:
-            self._contracts = self._checked_contracts(deployment)
+            contracts = self._checked_contracts(deployment)
+            if self._contracts is None:
+                move_if_needed(station, lease, contracts)
+            self._contracts = contracts
         except CodeMismatch:
-            # The chain forgot the deploying block; its transaction is on its way again.
             self._contracts = None
-            if not deploying:
+            if not deploying and not self._deploy_again(lease, deployment):
                 raise
         self._checked = station.clock.steady()
         return self._contracts
@@ -168,6 +172,30 @@ class Setup:
         nonces = free_nonces(station.gateway.nonce(signer), used, len(drafts))
         fees = station.policy.quote(station.gateway.fee_market())
         self._post.dispatch(lease, drafts, nonces, fees)
+
+    def _deploy_again(self, lease: Lease, deployment: Deployment) -> bool:
+        """Send our deploying transactions again where the chain has forgotten them; False if it hasn't.
+
+        The same bytes with the same nonces give the same addresses.
+        """
+        station = self._station
+        with station.db.read() as tx:
+            known = [
+                tx.transactions.get(contract.tx_hash)
+                for contract in (deployment.anchors, deployment.registry)
+            ]
+        gone = [row for row in known if row is not None and station.gateway.receipt(row.tx_hash) is None]
+        with station.db.write() as tx:
+            for row in gone:
+                tx.worker.reopen(lease, row.tx_hash, now=station.clock.now())
+        for row in gone:
+            self._post.forget_push(row.tx_hash)
+            log.warning(
+                "the chain has lost a contract; deploying it again",
+                action="worker.deploys_again",
+                purpose=row.purpose,
+            )
+        return bool(gone)
 
 
 def take_deployment(station: Station, lease: Lease, row: TransactionRow, receipt: Receipt) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from chainmemory.store.leases import Lease, Leases
-from chainmemory.store.outbox_rows import ANCHORED, PENDING, STATE, SUBMITTED
+from chainmemory.store.outbox_rows import ANCHORED, CONFLICT, COVERED, MEMORY, PENDING, STATE, SUBMITTED
+from chainmemory.store.outbox_rows import FAILED as FAILED_ROW
 from chainmemory.store.sql import Session, Statement, one_of
 from chainmemory.store.tables import chain_transactions, memories, outbox, worker_status
-from chainmemory.store.transactions import CONFIRMED, FAILED, MINED, SENT, SIGNED
+from chainmemory.store.transactions import CONFIRMED, DROPPED, FAILED, MINED, SENT, SIGNED
 
 
 class WorkerStatus(NamedTuple):
@@ -44,6 +45,7 @@ class KnownBlock(NamedTuple):
     hashes: frozenset[str]
 
 
+_UNSENT: dict[str, Any] = dict.fromkeys(("tx_hash", "block_number", "block_hash", "anchor_id", "anchored_at"))
 IN_A_BLOCK = (MINED, CONFIRMED, FAILED)
 
 _S = worker_status.c
@@ -164,6 +166,36 @@ class Worker:
         )
         return {row[0] for row in self._session.query(query)}
 
+    def move(self, lease: Lease, *, now: str, covered: str) -> int:
+        """Put everything back in the queue that other contracts witnessed; return how many rows.
+
+        Of states and heads, what a later row of the same subject follows ends as `covered`, with that reason.
+        Transactions to the old contracts are given up.
+        """
+        self._leases.guard(lease)
+        self._session.execute(
+            update(chain_transactions)
+            .where(_T.status.in_([SIGNED, SENT, MINED]))
+            .values(status=DROPPED, updated_at=now)
+        )
+        later = outbox.alias()
+        followed = (
+            select(later.c.id)
+            .where(later.c.kind == _O.kind, later.c.subject == _O.subject, later.c.position > _O.position)
+            .exists()
+        )
+        ended = self._session.execute(
+            update(outbox)
+            .where(_O.kind != MEMORY, _O.status.in_([SUBMITTED, ANCHORED]), followed)
+            .values(**{**_UNSENT, "status": COVERED, "reason": covered})
+        )
+        waiting = self._session.execute(
+            update(outbox)
+            .where(_O.status.in_([SUBMITTED, ANCHORED, FAILED_ROW, CONFLICT]))
+            .values(**_UNSENT, status=PENDING, reason=None, next_attempt_at=now)
+        )
+        return ended + waiting
+
     def requeue_states_above(self, lease: Lease, project_id: str, version: int, *, now: str) -> int:
         """Put a project's later states that count as anchored, or sent, back in the queue: the chain
         lacks them.
@@ -181,13 +213,5 @@ class Worker:
                 _O.status.in_([SUBMITTED, ANCHORED]),
                 _O.tx_hash.not_in(still_out),
             )
-            .values(
-                status=PENDING,
-                tx_hash=None,
-                block_number=None,
-                block_hash=None,
-                anchor_id=None,
-                anchored_at=None,
-                next_attempt_at=now,
-            )
+            .values(**_UNSENT, status=PENDING, next_attempt_at=now)
         )

@@ -168,6 +168,24 @@ def test_a_node_on_an_older_block_gets_what_it_lost(db: Database, chain: TesterC
     work.check(chain.seen)
 
 
+def test_a_chain_that_lost_everything_gets_it_again_in_the_same_places(db: Database) -> None:
+    chain = TesterChain()
+    before = chain.tester.take_snapshot()
+    work = Work(db)
+    drain(worker_on(db, chain, recheck_s=0))
+    with db.read() as tx:
+        deployment = known_deployment(tx, chain.gateway.chain_id())
+    assert deployment is not None
+    sent = [row.tx_hash for row in transactions(db)]
+
+    chain.tester.revert_to_snapshot(before)
+    free_the_lease(db)
+    drain(worker_on(db, chain, recheck_s=0))
+
+    work.check(OnChain(chain.gateway, deployment))
+    assert [row.tx_hash for row in transactions(db)] == sent
+
+
 @dataclass(frozen=True)
 class Jumping(Clock):
     """A wall clock that the test sets forward or back."""

@@ -53,7 +53,7 @@ def test_a_few_memories_of_several_accounts_share_one_transaction() -> None:
 
 
 def test_states_of_one_project_go_on_in_the_next_transaction_in_order() -> None:
-    waiting = [WaitingState(version, "project", version) for version in range(1, 601)]
+    waiting = [WaitingState(version, "project", version, version == 1) for version in range(1, 601)]
 
     batches = plan_states(waiting, ROOMY)
 
@@ -79,7 +79,7 @@ def test_nothing_is_planned_where_no_transaction_may_be_sent() -> None:
     none = Limits(tx_gas=8_000_000, tx_bytes=120_000, total_gas=15_000_000, transactions=0)
 
     assert plan_memories(_memories(3), none) == []
-    assert plan_states([WaitingState(1, "p", 1)], none) == []
+    assert plan_states([WaitingState(1, "p", 1, True)], none) == []
     assert plan_heads([WaitingHead(1, "a", 1)], none) == []
 
 
@@ -108,7 +108,7 @@ def test_memories_are_planned_in_order_within_all_limits(
 
 @given(versions=st.integers(0, 300), first=st.integers(1, 5), limits=limits)
 def test_states_are_planned_in_order_within_all_limits(versions: int, first: int, limits: Limits) -> None:
-    waiting = [WaitingState(v, "p", v) for v in range(first, first + versions)]
+    waiting = [WaitingState(v, "p", v, v == first) for v in range(first, first + versions)]
 
     batches = plan_states(waiting, limits)
 
