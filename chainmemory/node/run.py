@@ -23,7 +23,7 @@ from pathlib import Path
 
 from eth_keys.datatypes import PrivateKey
 
-from chainmemory.errors import ChainMemoryError, ConfigurationError, Unavailable
+from chainmemory.errors import ChainMemoryError, ConfigurationError
 from chainmemory.node import blocks
 from chainmemory.node.admission import Admission
 from chainmemory.node.config import NodeConfig
@@ -191,16 +191,10 @@ def _serve(
     writing = open_connection(config.database_path, cache_mib=4)
     admission = Admission(writing, genesis, announce)
 
-    def submit(raw: bytes) -> bytes:
-        try:
-            return admission.submit(raw).result(timeout=30)
-        except TimeoutError:
-            raise Unavailable("The pool doesn't answer.") from None
-
     def make_context() -> Context:
         connection = open_connection(config.database_path, read_only=True, cache_mib=2)
         connections.append(connection)
-        return Context(connection, genesis, config, submit, admission.write, filters)
+        return Context(connection, genesis, config, admission.submit, admission.write, filters)
 
     filters = Filters()
     application = Application(make_context, config.host)

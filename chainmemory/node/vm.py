@@ -36,11 +36,18 @@ from eth.rlp.accounts import Account
 from eth.validation import validate_length_lte
 from eth.vm.execution_context import ExecutionContext
 from eth.vm.forks.london import LondonVM
-from eth.vm.forks.london.blocks import LondonBlock, LondonBlockHeader
+from eth.vm.forks.london.blocks import LondonBackwardsHeader, LondonBlock, LondonBlockHeader
 from eth.vm.forks.london.state import LondonState
+from eth.vm.forks.london.transactions import (
+    LondonLegacyTransaction,
+    LondonTransactionBuilder,
+    LondonTypedTransaction,
+)
 from eth_hash.auto import keccak
+from eth_keys.exceptions import BadSignature
 from eth_typing import Address, BlockNumber, Hash32
 from eth_utils.exceptions import ValidationError
+from rlp.sedes import CountableList  # type: ignore[import-untyped]
 from trie.hexary import HexaryTrie
 
 from chainmemory.node.clique import Clique, CliqueContext
@@ -113,8 +120,43 @@ def check_transaction_chain(transaction: SignedTransactionAPI, chain_id: int) ->
         raise ValidationError(f"invalid chain id for signer: have {transaction.chain_id} want {chain_id}")
 
 
+class _RecoveredSignature:
+    """Checks a signature by recovering its sender, once; py-evm also verifies what it just recovered."""
+
+    sender: Address
+
+    def check_signature_validity(self) -> None:
+        """Refuse (ValidationError) a signature that leads to no key."""
+        try:
+            _ = self.sender
+        except BadSignature as error:
+            raise ValidationError(f"Bad Signature: {error}") from error
+
+
+class CliqueLegacyTransaction(_RecoveredSignature, LondonLegacyTransaction):
+    """A legacy transaction."""
+
+
+class CliqueTypedTransaction(_RecoveredSignature, LondonTypedTransaction):
+    """A transaction of type 1 or 2."""
+
+
+class CliqueTransactionBuilder(LondonTransactionBuilder):
+    """London's transactions, read as the two types above."""
+
+    legacy_signed = CliqueLegacyTransaction
+    typed_transaction = CliqueTypedTransaction
+
+
 class CliqueBlock(LondonBlock):
     """London's block, whose copies share what isn't replaced: py-evm copies every transaction each time."""
+
+    transaction_builder = CliqueTransactionBuilder
+    fields = [  # noqa: RUF012 (rlp wants a list)
+        ("header", LondonBlockHeader),
+        ("transactions", CountableList(CliqueTransactionBuilder)),
+        ("uncles", CountableList(LondonBackwardsHeader)),
+    ]
 
     def copy(self, *args: Any, **fields: Any) -> CliqueBlock:
         """Return a block with some fields replaced."""

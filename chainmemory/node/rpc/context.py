@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 from chainmemory.node.config import NodeConfig
@@ -32,7 +33,7 @@ class Context:
         connection: sqlite3.Connection,
         genesis: Genesis,
         config: NodeConfig,
-        submit: Callable[[bytes], bytes],
+        submit: Callable[[bytes], Future[bytes]],
         write: Callable[[Callable[[sqlite3.Connection], None]], None],
         filters: Filters,
     ) -> None:
@@ -42,7 +43,7 @@ class Context:
         self.genesis = genesis
         self.config = config
         self.submit = submit
-        """Hand in a raw transaction; its hash once it is durable, RpcError when it is refused."""
+        """Hand in a raw transaction; the future gives its hash once it is durable, or Refused."""
         self.deadline = float("inf")
         """When the request being answered must be done, of the monotonic clock."""
         self.write = write

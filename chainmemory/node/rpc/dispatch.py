@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -34,6 +37,7 @@ from chainmemory.node.rpc.errors import (
     RpcError,
 )
 from chainmemory.node.rpc.registry import METHODS
+from chainmemory.node.rpc.shapes import hexed
 
 __all__ = ["NAMESPACES", "answer", "error_body"]
 
@@ -42,6 +46,9 @@ NAMESPACES = (clique, debug, eth_call, eth_chain, eth_fees, eth_logs, eth_send, 
 
 MAX_BATCH = 1_000
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
+OFFER = "eth_sendRawTransaction"
+POOL_SECONDS = 30.0
+"""How long a transaction may take to become durable."""
 
 log = logging.getLogger("chainmemory.node")
 
@@ -69,10 +76,7 @@ def answer(context: Context, body: bytes, deadline: float) -> bytes:
 def _answer_batch(context: Context, requests: list[Any]) -> bytes:
     parts: list[bytes] = []
     size = 0
-    for request in requests:
-        reply = _answer_one(context, request)
-        if reply is None:
-            continue
+    for reply in _replies(context, requests):
         part = _dump(reply)
         size += len(part)
         if size > MAX_ANSWER_BYTES:
@@ -82,37 +86,94 @@ def _answer_batch(context: Context, requests: list[Any]) -> bytes:
     return b"[" + b",".join(parts) + b"]" if parts else b""
 
 
+def _replies(context: Context, requests: list[Any]) -> Iterator[dict[str, Any]]:
+    """Answer a batch in order; transactions offered one after another share their commits."""
+    offered: list[_Started] = []
+    for request in requests:
+        if not (isinstance(request, dict) and request.get("method") == OFFER):
+            yield from _finish_all(offered)  # whatever comes next sees what came before
+            offered = []
+        offered.append(_start(context, request))
+    yield from _finish_all(offered)
+
+
+def _finish_all(started: list[_Started]) -> Iterator[dict[str, Any]]:
+    for one in started:
+        reply = one.finish()
+        if reply is not None:
+            yield reply
+
+
 def _answer_one(context: Context, request: Any) -> dict[str, Any] | None:
     """Answer one request object; None for a notification."""
+    return _start(context, request).finish()
+
+
+@dataclass
+class _Started:
+    """A request whose method has run, though its outcome may still be on its way to the disk."""
+
+    call_id: Any
+    wants_reply: bool
+    outcome: Any
+    """The result, an RpcError, or a future of either."""
+    name: str = ""
+
+    def finish(self) -> dict[str, Any] | None:
+        """Return the reply, None for a notification."""
+        outcome = self.outcome
+        if isinstance(outcome, Future):
+            try:
+                outcome = _guarded(self.name, lambda: hexed(self.outcome.result(POOL_SECONDS)))
+            except RpcError as error:
+                outcome = error
+        if not self.wants_reply:
+            return None
+        if isinstance(outcome, RpcError):
+            return _failure(self.call_id, outcome)
+        return {"jsonrpc": "2.0", "id": self.call_id, "result": outcome}
+
+
+def _start(context: Context, request: Any) -> _Started:
     problem = RpcError("invalid request", INVALID_REQUEST)
     if not isinstance(request, dict):
-        return _failure(None, problem)
-    call_id = request.get("id")
-    if isinstance(call_id, (dict, list, bool)) or request.get("jsonrpc") != "2.0":
-        return _failure(call_id if not isinstance(call_id, (dict, list, bool)) else None, problem)
-    name = request.get("method")
-    if not isinstance(name, str):
-        return _failure(call_id, problem)
+        return _Started(None, True, problem)
+    call_id, name = request.get("id"), request.get("method")
+    if isinstance(call_id, (dict, list, bool)):
+        return _Started(None, True, problem)
+    if request.get("jsonrpc") != "2.0" or not isinstance(name, str):
+        return _Started(call_id, True, problem)
     try:
-        reply: dict[str, Any] = {"jsonrpc": "2.0", "id": call_id, "result": _run(context, name, request)}
+        outcome = _run(context, name, request.get("params"))
     except RpcError as error:
-        reply = _failure(call_id, error)
-    return reply if "id" in request else None
+        outcome = error
+    return _Started(call_id, "id" in request, outcome, name)
 
 
-def _run(context: Context, name: str, request: dict[str, Any]) -> Any:
+def _run(context: Context, name: str, params: Any) -> Any:
     if time.monotonic() > context.deadline:
         raise RpcError("request timed out", TIMED_OUT)
     found = METHODS.get(name)
     if found is None:
         raise RpcError(f"the method {name} does not exist/is not available", METHOD_NOT_FOUND)
-    try:
+
+    def call() -> Any:
         with context.database.snapshot():
-            return found.call(context, request.get("params"))
+            return found.call(context, params)
+
+    return _guarded(name, call)
+
+
+def _guarded(name: str, work: Callable[[], Any]) -> Any:
+    """Do a method's work; whatever goes wrong becomes an RpcError."""
+    try:
+        return work()
     except RpcError:
         raise
     except Refused as refusal:
         raise RpcError(str(refusal)) from None
+    except TimeoutError:
+        raise RpcError("the pool doesn't answer", INTERNAL_ERROR) from None
     except (ChainMemoryError, sqlite3.Error) as error:
         log.warning("%s failed: %s", name, error)
         raise RpcError(str(error), INTERNAL_ERROR) from error

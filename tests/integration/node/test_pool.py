@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,11 @@ from eth_account import Account
 from chainmemory.errors import Unavailable
 from chainmemory.node import admission, pool
 from chainmemory.node.admission import Admission, Refused
+from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
+from chainmemory.node.rpc.context import Context
+from chainmemory.node.rpc.dispatch import answer
+from chainmemory.node.rpc.filters import Filters
 from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
 from tests.support.node_process import USER, sign
@@ -231,6 +236,33 @@ def test_one_commit_serves_all_who_wait(door: Pool) -> None:
     assert len({future.result(10) for future in futures}) == 50
     assert statements.count("COMMIT") <= 2
     assert door.waiting() == list(range(50))
+
+
+def test_a_batch_of_transactions_shares_its_commits(door: Pool) -> None:
+    context = Context(
+        open_connection(door.chain.path, read_only=True),
+        door.chain.store.genesis,
+        NodeConfig(data_dir=door.chain.path.parent, port=1),
+        door.door.submit,
+        door.door.write,
+        Filters(),
+    )
+    statements: list[str] = []
+    door.connection.set_trace_callback(statements.append)
+
+    def call(number: int, method: str, *params: Any) -> dict[str, Any]:
+        return {"jsonrpc": "2.0", "id": number, "method": method, "params": list(params)}
+
+    batch = [call(i, "eth_sendRawTransaction", sign(i)) for i in range(40)]
+    batch += [call(40, "eth_getTransactionCount", USER.address, "pending")]
+    batch += [call(41, "eth_sendRawTransaction", sign(0)), call(42, "eth_sendRawTransaction", "0x01")]
+    replies = json.loads(answer(context, json.dumps(batch).encode(), float("inf")))
+    assert [reply["id"] for reply in replies] == list(range(43))
+    assert all(len(reply["result"]) == 66 for reply in replies[:40])
+    assert replies[40]["result"] == hex(40)  # it sees those before it in the batch
+    assert [reply["error"]["message"][:9] for reply in replies[41:]] == ["already k", "rlp: must"]
+    assert statements.count("COMMIT") <= 10
+    context.connection.close()
 
 
 def test_a_file_that_cannot_be_written_is_said(door: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
