@@ -46,7 +46,6 @@ class VersionLine:
     verdict: Verdict
     status: str | None
     event: Found | None
-    when: When | None
     said_block: int | None
     said_tx: str | None
 
@@ -111,7 +110,6 @@ def project_view(visit: Visit, name: str, top: int | None, until: int | None) ->
     anchored = [version for version in versions if hashes.get(version)]
     scan = _scan(visit, project_id, anchored, rows, until, on_chain) if on_chain and anchored else None
     events = _events(scan)
-    visit.reader.each(visit.reader.numbered, {found.block_number for found in events.values()})
     return ProjectView(
         project_id,
         project.public_name if project is not None else None,
@@ -120,7 +118,7 @@ def project_view(visit: Visit, name: str, top: int | None, until: int | None) ->
         on_chain,
         visit.when(on_chain.latest_anchored_at) if on_chain and on_chain.latest_version else None,
         tuple(
-            _line(visit, number, hashes.get(number), rows.get(number), events.get(number), on_chain)
+            _line(number, hashes.get(number), rows.get(number), events.get(number), on_chain)
             for number in versions
         ),
         newer=min(latest, top + VERSIONS_A_PAGE) if top < latest else None,
@@ -209,7 +207,6 @@ def _events(scan: Scan | None) -> dict[int, Found]:
 
 
 def _line(
-    visit: Visit,
     version: int,
     on_chain: str | None,
     row: OutboxRow | None,
@@ -224,7 +221,6 @@ def _line(
         _verdict(version, on_chain, here, project),
         row.status if row is not None else None,
         event,
-        visit.block_time(event.block_number) if event is not None else None,
         row.block_number if row is not None else None,
         row.tx_hash if row is not None else None,
     )

@@ -19,6 +19,8 @@ from tests.support.api import running_api
 from tests.support.chains import Door, error, result
 from tests.support.explorer import SECRETS, World
 
+pytestmark = pytest.mark.xdist_group("explorer")
+
 Request = dict[str, Any]
 TOPIC = "0x" + "77" * 32
 

@@ -12,9 +12,10 @@ from playwright.sync_api import Browser, Page, expect
 from chainmemory.chain.artifacts import MEMORY_REGISTRY
 from tests.support.explorer import SCRIPT, World
 
-pytestmark = pytest.mark.chromium
+pytestmark = [pytest.mark.chromium, pytest.mark.xdist_group("explorer-screens")]
 
 DESK, PHONE = (1200, 900), (360, 740)
+WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SMALL = """() => [...document.querySelectorAll('main *')]
     .filter((one) => [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
     .filter((one) => one.getBoundingClientRect().height > 0)
@@ -50,11 +51,11 @@ def pages(world: World) -> dict[str, str]:
 
 @contextmanager
 def tab(
-    browser: Browser, world: World, size: tuple[int, int], *, scripts: bool, dark: bool = False
+    chromium: Browser, world: World, size: tuple[int, int], *, scripts: bool, dark: bool = False
 ) -> Iterator[Page]:
     """Open a tab that fails on leaving if the page complained, ran something, or loaded from elsewhere."""
     complaints: list[str] = []
-    context = browser.new_context(
+    context = chromium.new_context(
         viewport={"width": size[0], "height": size[1]},
         java_script_enabled=scripts,
         color_scheme="dark" if dark else "light",
@@ -76,28 +77,29 @@ def tab(
 
 @pytest.mark.parametrize(("size", "dark"), [(DESK, False), (PHONE, True)], ids=["desk-light", "phone-dark"])
 def test_every_page_fits_paints_and_can_be_read(
-    browser: Browser, world: World, tmp_path: Path, size: tuple[int, int], dark: bool
+    chromium: Browser, world: World, tmp_path: Path, size: tuple[int, int], dark: bool
 ) -> None:
     """No sideways scroll, also with everything unfolded; text of 12 pixels at least and a contrast of 4.5."""
     contrast = (Path(__file__).parent / "contrast.js").read_text()
-    with tab(browser, world, size, scripts=True, dark=dark) as page:
+    with tab(chromium, world, size, scripts=True, dark=dark) as page:
         for name, path in pages(world).items():
             page.goto(path)
             assert len(page.screenshot(path=tmp_path / f"{name}.png")) > 8_000, f"{name} is blank"
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-            wide = page.evaluate(
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
-            assert wide <= 0, f"{name} is {wide} pixels too wide"
+            for width in (size[0], 820, 700):
+                page.set_viewport_size({"width": width, "height": size[1]})
+                wide = page.evaluate(WIDE)
+                assert wide <= 0, f"{name} is {wide} pixels too wide at {width}"
+            page.set_viewport_size({"width": size[0], "height": size[1]})
             assert page.locator("h1").count() == page.locator("main").count() == 1, name
             assert page.evaluate("document.documentElement.lang") == "en"
             assert page.evaluate(SMALL) == [], name
             assert page.evaluate(contrast) == [], name
 
 
-def test_the_chain_can_be_walked_without_javascript(browser: Browser, world: World) -> None:
+def test_the_chain_can_be_walked_without_javascript(chromium: Browser, world: World) -> None:
     """From the front page to a block, its transaction, the project it anchored, and that project's past."""
-    with tab(browser, world, PHONE, scripts=False) as page:
+    with tab(chromium, world, PHONE, scripts=False) as page:
         page.goto("/explorer")
         page.get_by_role("link", name="payments", exact=True).click()
         expect(page.locator("h1")).to_have_text("payments")
@@ -113,9 +115,9 @@ def test_the_chain_can_be_walked_without_javascript(browser: Browser, world: Wor
         expect(page.locator("h1")).to_contain_text("Block")
 
 
-def test_a_search_without_javascript_finds_a_memory(browser: Browser, world: World) -> None:
+def test_a_search_without_javascript_finds_a_memory(chromium: Browser, world: World) -> None:
     memory = world.memories[11]
-    with tab(browser, world, PHONE, scripts=False) as page:
+    with tab(chromium, world, PHONE, scripts=False) as page:
         page.goto("/explorer")
         box = page.get_by_label("Search the chain")
         box.fill(f"  {memory['event_hash'].upper().replace('0X', '0x')}  ")
@@ -127,8 +129,8 @@ def test_a_search_without_javascript_finds_a_memory(browser: Browser, world: Wor
         expect(page.locator("ol.elements > li").first).to_be_visible()
 
 
-def test_markup_that_is_searched_for_is_text(browser: Browser, world: World) -> None:
-    with tab(browser, world, DESK, scripts=True) as page:
+def test_markup_that_is_searched_for_is_text(chromium: Browser, world: World) -> None:
+    with tab(chromium, world, DESK, scripts=True) as page:
         page.goto("/explorer")
         page.get_by_label("Search the chain").fill(SCRIPT)
         page.get_by_role("button", name="Search").click()
@@ -137,8 +139,8 @@ def test_markup_that_is_searched_for_is_text(browser: Browser, world: World) -> 
         expect(page.locator("q.said")).to_contain_text('<script>alert("x")</script>\\u202egnp.exe')
 
 
-def test_the_keyboard_alone_is_enough(browser: Browser, world: World) -> None:
-    with tab(browser, world, DESK, scripts=True) as page:
+def test_the_keyboard_alone_is_enough(chromium: Browser, world: World) -> None:
+    with tab(chromium, world, DESK, scripts=True) as page:
         page.goto("/explorer")
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
