@@ -6,21 +6,35 @@ import hashlib
 import json
 from typing import Any, Final
 
+import orjson
+
 from chainmemory.protocol.text import check_integer
 
 GENESIS_PREV: Final = "0" * 64
 """`prev` of the first entry."""
 
 
+# Of text and integers alone orjson writes the same bytes, ten times as fast.
+_PLAIN: Final = frozenset({str, int})
+# json.dumps would make an encoder for each call.
+_FORM_C: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def ledger_form(value: Any) -> bytes:
     """Write a JSON value in form C: keys by code point, no spaces, UTF-8, floats as Python's repr."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8")
+    if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
+        try:
+            return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # an integer of more than 64 bits, a key that isn't text, a lone surrogate
+            pass
+    return _FORM_C.encode(value).encode("utf-8")
 
 
 def entry_hash(entry: dict[str, Any]) -> str:
     """Hash an entry (its own `hash`, if there, left out), 64 hex digits."""
-    rest = {key: value for key, value in entry.items() if key != "hash"}
+    rest = entry
+    if "hash" in entry:
+        rest = {key: value for key, value in entry.items() if key != "hash"}
     return hashlib.sha256(ledger_form(rest)).hexdigest()
 
 
@@ -30,4 +44,5 @@ def make_entry(prev: str, seq: int, ts: str | float, op: str, **keys: Any) -> di
     `ts` is a protocol time (server) or Unix seconds (file tenant); `keys` are what the entry seals.
     """
     entry = {"seq": check_integer(seq, "seq", 1), "ts": ts, "op": op, **keys, "prev": prev}
-    return {**entry, "hash": entry_hash(entry)}
+    entry["hash"] = entry_hash(entry)
+    return entry
