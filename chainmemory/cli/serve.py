@@ -25,6 +25,8 @@ from chainmemory.settings import Settings, unknown_variables
 
 READY_POLL_S = 0.1
 SLOW_START_S = 30.0
+# The chain and the worker handle hashes and ciphertext only.
+SECRETS_OF_THE_API = frozenset({"CHAINMEMORY_MASTER_KEY", "CHAINMEMORY_ADMIN_TOKEN"})
 
 
 def serve(
@@ -78,9 +80,11 @@ def _run(settings: Settings, lock: HomeLock, listeners: dict[str, socket.socket]
     url = address(settings.host, settings.port)
     chain_url = settings.chain_url if settings.embedded else None
 
-    def child(name: str, **how: bool | int) -> ChildSpec:
+    def child(name: str, *, stop_rank: int = 0, essential: bool = True) -> ChildSpec:
         fds = [lock.fd] + ([listeners[name].fileno()] if name in listeners else [])
-        return ChildSpec(name, [sys.executable, "-m", "chainmemory.cli.processes", name], fds=fds, **how)  # type: ignore[arg-type]
+        withheld = frozenset() if name == "api" else SECRETS_OF_THE_API
+        command = [sys.executable, "-m", "chainmemory.cli.processes", name]
+        return ChildSpec(name, command, stop_rank, fds, withheld, essential)
 
     # The chain stops last: the worker may still be writing down what it sent.
     children = [child("chain", stop_rank=1)] if settings.embedded else []

@@ -38,6 +38,8 @@ class ChildSpec:
     stop_rank: int = 0
     fds: Sequence[int] = ()
     """Descriptors it inherits."""
+    withheld: frozenset[str] = frozenset()
+    """Variables of the environment that it has no need to know."""
     essential: bool = True
     """Whether a wrong setting of its own, before the server was ever ready, ends the server."""
 
@@ -149,10 +151,11 @@ class Supervisor:
         spec = child.spec
         child.restart_at = None
         child.started = time.monotonic()
+        environ = {name: value for name, value in self._environ.items() if name not in spec.withheld}
         try:
             child.process = subprocess.Popen(
                 spec.argv,
-                env={**self._environ, LIFELINE_VARIABLE: str(self._lifeline)},
+                env={**environ, LIFELINE_VARIABLE: str(self._lifeline)},
                 pass_fds=(self._lifeline, *spec.fds),
                 stdin=subprocess.DEVNULL,
                 # Out of the terminal's group: Ctrl-C reaches the supervisor alone, which stops in order.

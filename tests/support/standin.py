@@ -18,7 +18,7 @@ from chainmemory.cli.supervisor import ChildSpec, Supervisor
 from chainmemory.errors import ConfigurationError
 from chainmemory.settings import Settings
 
-GRACE_S = 1.0
+GRACE_S = float(os.environ.get("STANDIN_GRACE_S", "1"))
 
 
 def child(name: str, folder: Path, how: str) -> None:

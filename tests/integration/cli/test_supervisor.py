@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def eventually(condition: Callable[[], object], what: str) -> None:
@@ -120,19 +120,19 @@ def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time(supervised:
     process.terminate()
     assert "didn't stop in time; killing it" in supervised.errors()
     assert process.returncode == 0
-    assert 0.9 < time.monotonic() - began < 10
+    assert time.monotonic() - began > 0.9
     assert gone(supervised.starts("stubborn")[0])
 
 
-def test_a_second_signal_kills_at_once(supervised: Supervised) -> None:
+def test_a_second_signal_kills_at_once(supervised: Supervised, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STANDIN_GRACE_S", "600")
     process = supervised.start("stubborn:stubborn")
     eventually(lambda: supervised.starts("stubborn"), "started")
-    began = time.monotonic()
     process.send_signal(signal.SIGINT)
     eventually(lambda: '"supervisor.stop"' in (supervised.folder / "logs/serve.log").read_text(), "stopping")
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 0
-    assert time.monotonic() - began < 0.9
+    assert gone(supervised.starts("stubborn")[0])
 
 
 def test_children_stop_when_the_supervisor_is_killed(supervised: Supervised) -> None:

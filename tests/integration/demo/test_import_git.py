@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,7 @@ from chainmemory.cli.import_git import import_git, imported_commits
 from chainmemory.client import BATCH, Client
 from chainmemory.errors import Unavailable
 from tests.support.git_repos import Repo, small_project
-from tests.support.server import Server, cli
+from tests.support.server import ROOT, Server, cli, environment
 
 pytestmark = pytest.mark.xdist_group("demo")
 
@@ -135,6 +139,24 @@ def test_the_command(server: Server, tmp_path: Path) -> None:
     )
     ran = cli(server.home, "import", "git", str(repo.path), "--project", "commanded", "--json")
     assert json.loads(ran.stdout) == {"project": "commanded", "saved": 0, "known": 7}
+
+
+def test_a_person_sees_progress(server: Server, tmp_path: Path) -> None:
+    repo = small_project(tmp_path / "seen")
+    terminal, end = pty.openpty()
+    ran = subprocess.run(
+        [sys.executable, "-m", "chainmemory.cli", "import", "git", str(repo.path)],
+        env=environment(server.home, TERM="xterm", COLUMNS="100"),
+        stderr=end,
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    os.close(end)
+    shown = os.read(terminal, 65536).decode()
+    os.close(terminal)
+    assert ran.returncode == 0
+    assert "commits" in shown
+    assert "7/7" in shown
 
 
 def test_refusals_of_the_command(server: Server, tmp_path: Path) -> None:

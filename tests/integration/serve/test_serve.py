@@ -18,6 +18,8 @@ from tests.support.server import Server, descendants, eventually, gone, run_cli
 
 pytestmark = pytest.mark.xdist_group("serve")
 
+TOKEN = "a-token-for-tests"
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -25,7 +27,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     home = tmp_path_factory.mktemp("serve") / "home"
     home.mkdir(mode=0o755)
     # A short lease: a worker that was killed, or stands still, is soon known to.
-    server = Server(home, CHAINMEMORY_LEASE_S="3").start()
+    server = Server(home, CHAINMEMORY_LEASE_S="3", CHAINMEMORY_ADMIN_TOKEN=TOKEN).start()
     yield server
     server.end()
 
@@ -49,6 +51,12 @@ def test_home_and_keys_are_private(server: Server) -> None:
     assert modes[server.home] == 0o700
     assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
     assert {"master.key", "signer.json", "signer.password"} <= {path.name for path in modes}
+
+
+def test_only_the_api_is_told_the_apis_secrets(server: Server) -> None:
+    for name, pid in server.note()["children"].items():
+        environ = Path(f"/proc/{pid}/environ").read_bytes()
+        assert (TOKEN.encode() in environ) == (name == "api")
 
 
 def test_a_second_server_on_the_home_is_refused(server: Server) -> None:
