@@ -170,6 +170,11 @@ def test_project_names(tmp_path: Path, folder: str, slug: str) -> None:
     assert History(Repo(tmp_path / folder).path).slug() == slug
 
 
+def test_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small_project(tmp_path / "here").path)
+    assert History(Path()).name == "here"
+
+
 def test_a_linked_worktree_and_a_subfolder_have_the_repositorys_name(tmp_path: Path) -> None:
     repo = small_project(tmp_path / "main-repo")
     repo.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
