@@ -145,7 +145,8 @@ class Process(Network):
 
     def _stop(self, how: signal.Signals) -> None:
         for process in self._processes:
-            process.send_signal(how)
+            # npm's anvil is a script that starts the program: the group has both.
+            os.killpg(process.pid, how)
         for process in self._processes:
             process.wait(30)
         self._processes = []
