@@ -68,6 +68,7 @@ def run_api(settings: Settings) -> None:
         access_log=False,
         server_header=False,
         proxy_headers=False,
+        timeout_keep_alive=60,
         timeout_graceful_shutdown=max(1, int(settings.grace_s) - 1),
     )
     # uvicorn raises the signal again once it has stopped; with a handler of ours that is a clean end.

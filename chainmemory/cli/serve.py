@@ -54,6 +54,12 @@ def serve(
     for name in unknown_variables(os.environ):
         log.warning(f"The variable {name} is no setting, so it does nothing", action="settings.unknown")
 
+    if not settings.loopback:
+        log.warning(
+            f"Listening on {settings.host}, where others may reach it: put TLS in front; "
+            "new accounts need CHAINMEMORY_ADMIN_TOKEN",
+            action="serve.exposed",
+        )
     lock = HomeLock.take(settings)
     try:
         listeners = _listen(settings)
