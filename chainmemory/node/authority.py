@@ -62,7 +62,7 @@ class Authority:
                 log.exception("sealing failed")
                 wait = RETRY_SECONDS
             if wait > 0:
-                self._serve(wait)
+                self._serve(wait, patient=wait < IDLE_SECONDS)
 
     def _step(self) -> float:
         """Seal if it is time; return how many seconds to wait before looking again."""
@@ -81,8 +81,9 @@ class Authority:
         return 0.0
 
     def _due(self, head: BlockHeaderAPI, turn: Turn) -> float:
-        """Return the seconds until this authority may seal on `head`.
+        """Return the seconds until this authority may seal the work there is on `head`.
 
+        Out of turn it first gives the one whose turn it is some time, counted from when there was work.
         Where the clock went back behind the head's time, a period must still pass, but no more: the chain
         must not stand still for as long as the clock was wrong.
         """
@@ -94,13 +95,20 @@ class Authority:
         wait = head.timestamp + period - self._now()
         if wait > period:
             wait = self._seen_at + period - self._monotonic()
-        return wait + (self._wiggle if turn.difficulty == OUT_OF_TURN else 0.0)
+        if turn.difficulty == OUT_OF_TURN:
+            wait = max(wait, self._seen_at - self._monotonic()) + self._wiggle
+        return wait
 
-    def _serve(self, seconds: float) -> None:
-        """Run jobs until one came or the time is over."""
+    def _serve(self, seconds: float, *, patient: bool) -> None:
+        """Wait, and run what jobs come; return early after a job, and unless `patient` when woken.
+
+        Who waits for the time to seal doesn't care that there is more to seal now.
+        """
+        end = self._monotonic() + min(seconds, IDLE_SECONDS)
         with contextlib.suppress(queue.Empty):
-            job = self.events.get(timeout=min(seconds, IDLE_SECONDS))
-            while True:
+            while not self.stopping:
+                job = self.events.get(timeout=max(0.0, end - self._monotonic()))
                 if job is not None:
                     job(self.store)
-                job = self.events.get_nowait()
+                if job is not None or not patient:
+                    end = 0.0  # only what is there already
