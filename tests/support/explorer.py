@@ -23,7 +23,7 @@ from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.signer import Signer
 from chainmemory.settings import Settings
 from tests.support.chains import QUICK, SIGNER_KEY, Door, embedded_node
-from tests.support.node_process import USER, Client, NodeProcess, sign
+from tests.support.node_process import USER, sign, wait_for
 
 VERSIONS = 30
 SECRETS = ("hunter22", "secret-path", "topsecret")
@@ -40,7 +40,10 @@ LOGGER = "60803603608060003760603560403560203560003560803603 6000a400".replace("
 class World:
     """Everything a test needs to know of what is on the chain."""
 
-    node: NodeProcess
+    rpc: Gateway
+    """The node itself, past the door that the explorer uses."""
+    folder: Path
+    """Where the embedded node keeps its chain and its authority's key."""
     door: Door
     app: ChainMemoryAPI
     http: httpx.Client
@@ -63,12 +66,8 @@ class World:
         return int(self.ask("eth_blockNumber"), 16)
 
     def ask(self, method: str, *params: Any) -> Any:
-        """Ask the node itself, past the explorer's door to it."""
-        client = Client(self.node.port)
-        try:
-            return client.call(method, *params)
-        finally:
-            client.close()
+        """Ask the node itself."""
+        return self.rpc.ask(method, params)
 
     def page(self, path: str, **params: str) -> httpx.Response:
         """Return a page, as a browser without JavaScript would get it."""
@@ -87,11 +86,11 @@ class World:
 
     def settle(self, *hashes: str) -> list[dict[str, Any]]:
         """Wait until these transactions are in blocks; return their receipts."""
-        client = Client(self.node.port)
-        try:
-            return [client.receipt(tx_hash) for tx_hash in hashes]
-        finally:
-            client.close()
+
+        def receipt(tx_hash: str) -> Any:
+            return wait_for(lambda: self.ask("eth_getTransactionReceipt", tx_hash), 30, "a receipt")
+
+        return [receipt(tx_hash) for tx_hash in hashes]
 
     def drain(self) -> None:
         """Let the worker anchor all memories and states there are."""
@@ -126,21 +125,37 @@ def served(app: ChainMemoryAPI) -> Iterator[str]:
 
 @contextmanager
 def explorer_world(folder: Path) -> Iterator[World]:
-    """Start the node and the API, save and anchor, and put a stranger's transactions on the chain."""
-    rates = {"public_rate_per_minute": 1_000_000, "public_rate_burst": 100_000}
+    """Start the embedded node and the API; save, anchor, and send a stranger's transactions."""
     with embedded_node(folder / "chain", alloc=(USER.address,)) as node:
-        door = Door(f"http://127.0.0.1:{node.port}/")
-        settings = Settings.load(home=folder, port=8420, rpc_url=door.url, **rates)
-        app = create_app(settings)
-        assert isinstance(app, ChainMemoryAPI)
-        with served(app) as base, httpx.Client(base_url=base, timeout=30) as http:
-            gateway = Gateway(f"http://127.0.0.1:{node.port}/")
-            worker = AnchorWorker(app.site.engine.db, gateway, Signer.from_key(SIGNER_KEY), QUICK)
-            world = World(node, door, app, http, worker)
+        gateway = Gateway(f"http://127.0.0.1:{node.port}/")
+        with explorer_on(gateway, folder, Signer.from_key(SIGNER_KEY)) as world:
             _remember(world)
             _be_hostile(world)
             yield world
-        door.close()
+
+
+@contextmanager
+def explorer_on(gateway: Gateway, folder: Path, signer: Signer) -> Iterator[World]:
+    """Serve an API that reads any node, through a door, with a worker that anchors for it there."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+    rates = {"public_rate_per_minute": 1_000_000, "public_rate_burst": 100_000}
+    door = Door(f"http://{gateway.name}/")
+    app = create_app(Settings.load(home=folder, port=8420, rpc_url=door.url, **rates))
+    assert isinstance(app, ChainMemoryAPI)
+    with served(app) as base, httpx.Client(base_url=base, timeout=30) as http:
+        worker = AnchorWorker(app.site.engine.db, gateway, signer, QUICK)
+        yield World(gateway, folder / "chain", door, app, http, worker)
+    door.close()
+
+
+def remember_little(world: World) -> None:
+    """Save two memories, make one version of a project out of them, and anchor all."""
+    key, world.account_id = _account(world)
+    saved = _post(world, key, "/v1/memories/batch", {"memories": [_memory(1), _memory(2)]})
+    world.memories = saved["memories"]
+    _decide(world, key, "payments", 0)
+    world.drain()
+    world.project_id = world.http.get("/v1/verify/payments").json()["project_id"]
 
 
 def _remember(world: World) -> None:

@@ -244,6 +244,7 @@ def test_nonsense_from_any_one_method_is_never_a_crash(world: World, method: str
         SEARCH: "/explorer/search?q=0x" + "12" * 32,
     }
     engine = world.app.site.engine
+    used = False
     for value in NONSENSE:
         world.door.behave = lambda request, value=value: (
             result(request, value) if request["method"] == method else None
@@ -253,7 +254,8 @@ def test_nonsense_from_any_one_method_is_never_a_crash(world: World, method: str
             world.door.requests.clear()
             status = world.page(paths[page]).status_code
             assert status in (200, 404, 503), f"{method} says {value!r}: {page} is {status}"
-            assert method in world.door.requests, f"{page} doesn't use {method}"
+            used |= method in world.door.requests
+    assert used, f"no page used {method}"
 
 
 def test_without_any_node_the_page_says_so(tmp_path: Path) -> None:

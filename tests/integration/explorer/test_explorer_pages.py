@@ -24,7 +24,7 @@ WORKER = Signer.from_key(SIGNER_KEY).address
 
 def authority(world: World) -> str:
     """The node's authority, from its keystore file: nothing that the RPC says."""
-    keystore = json.loads((world.node.folder / "authority.json").read_text())
+    keystore = json.loads((world.folder / "authority.json").read_text())
     return str(to_checksum_address(keystore["address"]))
 
 
