@@ -113,8 +113,18 @@ def geth() -> str:
 
 @pytest.fixture(scope="session")
 def ethereumjs() -> Path:
-    """A folder in .rings with EthereumJS installed and the judge's script in it."""
-    source, folder = Path(__file__).parent / "ethereumjs", RINGS / "ethereumjs"
+    """A folder in .rings with EthereumJS and the judge's script in it."""
+    return installed("ethereumjs")
+
+
+@pytest.fixture(scope="session")
+def ethers() -> Path:
+    """A folder in .rings with ethers and its script in it."""
+    return installed("ethers")
+
+
+def installed(name: str) -> Path:
+    source, folder = Path(__file__).parent / name, RINGS / name
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         wanted = (source / "package.json").read_text()
