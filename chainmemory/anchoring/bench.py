@@ -7,7 +7,7 @@ from chainmemory.anchoring.health import WORKING, Health, Progress
 from chainmemory.anchoring.post import Post
 from chainmemory.anchoring.recheck import Recheck
 from chainmemory.anchoring.reconcile import Reconciler
-from chainmemory.anchoring.setup import Setup, check_chain, free_nonces
+from chainmemory.anchoring.setup import Setup, check_chain, check_submitter, free_nonces
 from chainmemory.anchoring.station import Contracts, Station
 from chainmemory.chain.types import Block
 from chainmemory.errors import ChainMemoryError, ConfigurationError, Conflict
@@ -27,6 +27,7 @@ class Bench:
         self._reconciler = Reconciler(station, self._post, trusted)
         self._gatherer = Gatherer(station, trusted)
         self._heads_at = float("-inf")
+        self._submitter_checked = float("-inf")
         self._reconciled = False
         self._chain_checked = station.clock.steady()
 
@@ -71,6 +72,7 @@ class Bench:
     def look_again(self) -> None:
         """Take nothing for granted at the next round: the node was away, or something is wrong with it."""
         self._setup.forget()
+        self._submitter_checked = float("-inf")
         self._chain_checked = float("-inf")
 
     def _check_chain(self) -> None:
@@ -79,6 +81,12 @@ class Bench:
             return
         check_chain(self.station.gateway, self.station.chain_id)
         self._chain_checked = steady
+
+    def _check_submitter(self, contracts: Contracts) -> None:
+        steady = self.station.clock.steady()
+        if steady - self._submitter_checked >= self.station.options.recheck_s:
+            check_submitter(self.station, contracts)
+            self._submitter_checked = steady
 
     def _queue_heads(self, lease: Lease) -> None:
         steady = self.station.clock.steady()
@@ -109,6 +117,7 @@ class Bench:
         drafts = self._gatherer.drafts(contracts, head.gas_limit, used)
         if not drafts:
             return 0
+        self._check_submitter(contracts)
         station.step("planned")
         with station.db.read() as tx:
             taken = {row.nonce for row in station.open_transactions(tx) if row.block_number is None}

@@ -91,7 +91,7 @@ class Setup:
     def contracts(self, lease: Lease) -> Contracts | None:
         """Return the contracts, checked again now and then; None while they are being deployed.
 
-        Raises CodeMismatch, NotDeployed, NotSubmitter, and what sending raises.
+        Raises CodeMismatch, NotDeployed, and what sending raises.
         """
         station = self._station
         recent = station.clock.steady() - self._checked < station.options.recheck_s
@@ -133,18 +133,11 @@ class Setup:
         gateway = self._station.gateway
         for contract in (deployment.anchors, deployment.registry):
             check_code(gateway, contract.name, contract.address)
-        contracts = Contracts(
+        return Contracts(
             deployment,
             StateAnchors(gateway, deployment.anchors.address),
             MemoryRegistry(gateway, deployment.registry.address),
         )
-        signer = self._station.signer.address
-        if not contracts.anchors.is_submitter(signer) or not contracts.registry.is_submitter(signer):
-            raise NotSubmitter(
-                f"The contracts don't let the signer {signer} write. Their admin can change that: "
-                f"chainmemory contracts grant {signer}."
-            )
-        return contracts
 
     def _deploy(self, lease: Lease, deploying: set[str]) -> None:
         station = self._station
@@ -221,6 +214,16 @@ def take_deployment(station: Station, lease: Lease, row: TransactionRow, receipt
         )
     _mark(station, lease, row, receipt, CONFIRMED)
     station.step("deployed")
+
+
+def check_submitter(station: Station, contracts: Contracts) -> None:
+    """Raise NotSubmitter unless both contracts let the signer write."""
+    signer = station.signer.address
+    if not contracts.anchors.is_submitter(signer) or not contracts.registry.is_submitter(signer):
+        raise NotSubmitter(
+            f"The contracts don't let the signer {signer} write. Their admin can change that: "
+            f"chainmemory contracts grant {signer}."
+        )
 
 
 def free_nonces(used: int, taken: set[int], count: int) -> list[int]:

@@ -28,7 +28,7 @@ from chainmemory.store.outbox_rows import HEAD, MEMORY
 from chainmemory.store.transactions import SIGNED
 
 # Rows that get a reason when the chain can't be worked with; more would say nothing more.
-_ROWS_WITH_REASON = 5_000
+_ROWS_WITH_REASON = 1_000
 
 
 class AnchorWorker:
@@ -49,7 +49,7 @@ class AnchorWorker:
         self._signer = signer
         self._options = options
         self._clock = clock or Clock()
-        self._step = step
+        self._named_step = step
         self._keeper = LeaseKeeper(
             db, f"anchor:{signer.address}", holder_name(), options.lease_s, self._clock
         )
@@ -183,6 +183,15 @@ class AnchorWorker:
                     if row.status == SIGNED:
                         ids.update(row.outbox_ids)
             tx.outbox.mark_failed(lease, ids, reason=reason, next_attempt_at=self._clock.after(wait_s))
+
+    def _step(self, name: str) -> None:
+        """Stand between two effects: a fault test may strike here, and a heartbeat is due now and then.
+
+        Raises Conflict (`lease_lost`) where another worker took over meanwhile.
+        """
+        self._named_step(name)
+        if self._keeper.hold() is None:
+            raise Conflict("Another worker has taken over.", code="lease_lost")
 
     # -- around -----------------------------------------------------------------------------------
 

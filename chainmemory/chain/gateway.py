@@ -25,6 +25,8 @@ T = TypeVar("T")
 TIMEOUT_S = 10.0
 # geth's default tip, used where a node doesn't suggest one.
 DEFAULT_TIP = 10**9
+# A provider that refuses this many blocks of events refuses for another reason.
+LEAST_RANGE = 500
 # What fits a signature's v on every client, and a database's integer (EIP-2294).
 MAX_CHAIN_ID = 2**63 - 37
 BlockTag = int | str
@@ -178,11 +180,24 @@ class Gateway:
         from_block: int,
         to_block: BlockTag = "latest",
     ) -> list[Log]:
-        """Return a contract's events by topics (None matches any, a list matches one of them)."""
+        """Return a contract's events by topics (None matches any, a list matches one of them).
+
+        Many providers refuse long ranges; a refused one is asked for in halves, down to LEAST_RANGE blocks.
+        """
         query = {"address": address, "topics": list(topics), "fromBlock": from_block, "toBlock": to_block}
-        return self._ask(
-            "eth_getLogs", lambda w3: [_log(entry) for entry in w3.eth.get_logs(cast(Any, query))]
-        )
+        try:
+            return self._ask(
+                "eth_getLogs", lambda w3: [_log(entry) for entry in w3.eth.get_logs(cast(Any, query))]
+            )
+        except NodeRefused:
+            last = to_block if isinstance(to_block, int) else self.head().number
+            if last - from_block < LEAST_RANGE:
+                raise
+            middle = (from_block + last) // 2
+            return [
+                *self.logs(address, topics, from_block=from_block, to_block=middle),
+                *self.logs(address, topics, from_block=middle + 1, to_block=last),
+            ]
 
     # -- transactions -----------------------------------------------------------------------------
 
@@ -280,7 +295,7 @@ class Gateway:
             return TransactionRefused(classify(said), said)
         if "revert" in said.lower():
             return CallReverted(said, _revert_data(error))
-        return ChainUnavailable(f"The node at {self.name} refused {method}: {said}")
+        return NodeRefused(f"The node at {self.name} refused {method}: {said}", _rpc_code(error))
 
     def _said(self, error: Exception) -> str:
         answer = getattr(error, "rpc_response", None) or {}
@@ -309,6 +324,13 @@ def _web3_over(provider: Any) -> Web3:
 
 def _is_from_tester(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("eth_tester", "eth")
+
+
+def _rpc_code(error: Exception) -> int:
+    answer = getattr(error, "rpc_response", None) or {}
+    problem = answer.get("error") if isinstance(answer, Mapping) else None
+    code = problem.get("code") if isinstance(problem, Mapping) else None
+    return code if isinstance(code, int) else 0
 
 
 def _revert_data(error: Exception) -> bytes:

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from chainmemory.chain.failures import CallReverted, ChainUnavailable, Refusal, TransactionRefused
+from chainmemory.chain.failures import (
+    CallReverted,
+    ChainUnavailable,
+    NodeRefused,
+    Refusal,
+    TransactionRefused,
+)
 from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.types import FeeMarket
 from tests.support.chains import Door, error, result
@@ -183,6 +189,37 @@ def test_fees_of_chains_with_and_without_a_base_fee(door: Door, gateway: Gateway
 
     answers["eth_getBlockByNumber"] = {key: value for key, value in BLOCK.items() if key != "baseFeePerGas"}
     assert gateway.fee_market() == FeeMarket(None, 0, 4)
+
+
+def test_a_refused_range_of_events_is_asked_for_in_halves(door: Door, gateway: Gateway) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def stingy(request: dict[str, Any]) -> tuple[int, bytes]:
+        if request["method"] == "eth_getBlockByNumber":
+            return result(request, {**BLOCK, "number": hex(3_999)})
+        query = request["params"][0]
+        first, last = int(query["fromBlock"], 16), query["toBlock"]
+        if last == "latest" or int(last, 16) - first >= 1_000:
+            return error(request, "query exceeds max block range 1000", -32005)
+        asked.append((first, int(last, 16)))
+        return result(request, [])
+
+    door.behave = stingy
+
+    assert gateway.logs("0x" + "00" * 19 + "01", [], from_block=0) == []
+    assert asked == [(0, 999), (1_000, 1_999), (2_000, 2_999), (3_000, 3_999)]
+
+
+def test_events_refused_whatever_the_range_are_an_error(door: Door, gateway: Gateway) -> None:
+    def refuse(request: dict[str, Any]) -> tuple[int, bytes]:
+        if request["method"] == "eth_getBlockByNumber":
+            return result(request, {**BLOCK, "number": hex(3_999)})
+        return error(request, "logs are switched off")
+
+    door.behave = refuse
+
+    with pytest.raises(NodeRefused, match="logs are switched off"):
+        gateway.logs("0x" + "00" * 19 + "01", [], from_block=0)
 
 
 def test_authorities_are_asked_for_in_each_dialect(door: Door, gateway: Gateway) -> None:

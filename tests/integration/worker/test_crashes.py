@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from chainmemory.anchoring.clock import Clock
+from chainmemory.anchoring.lease import LeaseKeeper
 from chainmemory.anchoring.setup import known_deployment
 from chainmemory.anchoring.worker import AnchorWorker
 from chainmemory.store.database import Database
@@ -194,6 +195,37 @@ class Jumping(Clock):
 
     def wall(self) -> datetime:
         return super().wall() + timedelta(seconds=self.offset[0])
+
+
+@dataclass(frozen=True)
+class Slow(Clock):
+    """Both clocks, ahead by what the steps took."""
+
+    taken: list[float]
+
+    def wall(self) -> datetime:
+        return super().wall() + timedelta(seconds=self.taken[0])
+
+    def steady(self) -> float:
+        return super().steady() + self.taken[0]
+
+
+def test_a_round_longer_than_the_lease_keeps_it_by_heartbeats(db: Database, chain: TesterChain) -> None:
+    work = Work(db)
+    clock = Slow([0.0])
+    options = replace(chain.options, lease_s=10, missing_s=3600)
+    rival = LeaseKeeper(db, f"anchor:{chain.signer.address}", "rival", 10, clock)
+    steps: list[str] = []
+
+    def slowly(step: str) -> None:
+        steps.append(step)
+        clock.taken[0] += 4
+        assert rival.hold() is None, step
+
+    drain(AnchorWorker(db, chain.gateway, chain.signer, options, clock=clock, step=slowly))
+
+    work.check(chain.seen)
+    assert any("leased" not in steps[i : i + 4] for i in range(len(steps) - 4)), "some round was longer"
 
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
