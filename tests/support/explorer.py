@@ -135,12 +135,15 @@ def explorer_world(folder: Path) -> Iterator[World]:
 
 
 @contextmanager
-def explorer_on(gateway: Gateway, folder: Path, signer: Signer) -> Iterator[World]:
-    """Serve an API that reads any node, through a door, with a worker that anchors for it there."""
+def explorer_on(gateway: Gateway, folder: Path, signer: Signer, **given: Any) -> Iterator[World]:
+    """Serve an API that reads any node, through a door, with a worker that anchors for it there.
+
+    `given` are further settings.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     rates = {"public_rate_per_minute": 1_000_000, "public_rate_burst": 100_000}
     door = Door(f"http://{gateway.name}/")
-    app = create_app(Settings.load(home=folder, port=8420, rpc_url=door.url, **rates))
+    app = create_app(Settings.load(home=folder, port=8420, rpc_url=door.url, **rates, **given))
     assert isinstance(app, ChainMemoryAPI)
     with served(app) as base, httpx.Client(base_url=base, timeout=30) as http:
         worker = AnchorWorker(app.site.engine.db, gateway, signer, QUICK)

@@ -61,7 +61,8 @@ def memory_view(visit: Visit, event_hash: str, until: int | None) -> MemoryView:
     """
     view = look_for_memory(visit, event_hash, until)
     if view.event is None and view.status is None and (view.scan is None or view.scan.complete):
-        raise NotFound("No memory with this event hash is in the registry's log.")
+        upto = f" up to block {view.scan.last:,}" if until is not None and view.scan is not None else ""
+        raise NotFound(f"No memory with this event hash is in the registry's log{upto}.")
     return view
 
 

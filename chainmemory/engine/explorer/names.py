@@ -14,17 +14,17 @@ from chainmemory.protocol.identity import check_slug
 MAX_QUERY: Final = 200
 """Characters of a search that are looked at."""
 
-_DIGITS: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+_DIGITS: Final = re.compile(r"[0-9]{1,19}|[0-9]{1,3}(?:,[0-9]{3}){1,6}", re.ASCII)
 _HASH: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})", re.ASCII)
 _ADDRESS: Final = re.compile(r"(?:0[xX])?([0-9a-fA-F]{40})", re.ASCII)
 
 
 def number(text: str) -> int | None:
     """Read a block number in decimal, with or without separators between thousands; None for another text."""
-    digits = text.replace(",", "") if "," in text else text
-    if _DIGITS.fullmatch(digits) is None or int(digits) > MAX_NUMBER:
+    if _DIGITS.fullmatch(text) is None:
         return None
-    return int(digits)
+    read = int(text.replace(",", ""))
+    return read if read <= MAX_NUMBER else None
 
 
 def hash32(text: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from chainmemory.chain.artifacts import STATE_ANCHOR
+from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR
 from chainmemory.chain.gateway import Gateway
+from chainmemory.chain.signer import Signer
+from chainmemory.engine.explorer import MOST_VISITS
 from chainmemory.engine.explorer.memo import Memo
 from chainmemory.engine.explorer.reader import Reader
 from chainmemory.engine.explorer.scan import FIRST, MAX_QUERIES, Pace, look_back
 from tests.support.api import running_api
-from tests.support.chains import Door, error, result
-from tests.support.explorer import SECRETS, World
+from tests.support.chains import SIGNER_KEY, Door, error, result
+from tests.support.explorer import SECRETS, World, explorer_on
 
 pytestmark = pytest.mark.xdist_group("explorer")
 
@@ -256,6 +259,74 @@ def test_nonsense_from_any_one_method_is_never_a_crash(world: World, method: str
             assert status in (200, 404, 503), f"{method} says {value!r}: {page} is {status}"
             used |= method in world.door.requests
     assert used, f"no page used {method}"
+
+
+def test_a_block_that_the_chain_left_says_so(world: World) -> None:
+    """After a reorganisation a node may keep a block by its hash that is no longer on the chain."""
+    left = world.ask("eth_getBlockByNumber", "0x2", False)["hash"]
+    world.door.behave = changed(world, "eth_getBlockByNumber", headers(hash="0x" + "12" * 32))
+    page = world.text(f"/explorer/block/{left}")
+    assert "✗ Not on the chain" in page
+    assert "✓ Sealed by an authority" in page
+
+
+def test_a_server_without_contracts_names_others_by_their_code(world: World, tmp_path: Path) -> None:
+    """Nothing deployed here: what lies on the chain is still read, and said to be somebody else's."""
+    anchor = world.http.get("/v1/verify/payments").json()["anchors"][0]
+    with explorer_on(world.rpc, tmp_path / "other", Signer.from_key(SIGNER_KEY)) as other:
+        assert "No contracts are deployed on this chain yet." in other.text("/explorer")
+        page = other.text(f"/explorer/tx/{anchor['tx_hash']}")
+        assert "ProjectStateAnchor of another deployment" in page
+        assert "<code>StateAnchored</code>" in page
+        address = other.text(f"/explorer/address/{world.addresses[STATE_ANCHOR]}")
+        assert "The same code, another deployment" in address
+        assert "✓ This deployment" not in address
+        for path in (f"project/{world.project_id}", f"memory/{world.memories[0]['event_hash']}"):
+            assert other.page(f"/explorer/{path}").status_code == 404
+
+
+def test_a_server_that_knows_only_the_contracts_finds_everything_on_the_chain(
+    world: World, tmp_path: Path
+) -> None:
+    """An empty store: anchors and memories are found by looking back through the logs alone."""
+    given = {
+        "anchor_address": world.addresses[STATE_ANCHOR],
+        "registry_address": world.addresses[MEMORY_REGISTRY],
+    }
+    memory = world.memories[5]["event_hash"]
+    with explorer_on(world.rpc, tmp_path / "other", Signer.from_key(SIGNER_KEY), **given) as other:
+        project = other.text(f"/explorer/project/{world.project_id}")
+        assert "On the chain alone" in project
+        assert "doesn’t know it" in project
+        assert project.count("/explorer/tx/0x") == 25
+        for query, kind in ((world.project_id, "project"), (memory, "memory")):
+            found = other.page("/explorer/search", q=query)
+            assert found.headers["location"] == f"/explorer/{kind}/{query}"
+        assert "✓ The root holds." in other.text(f"/explorer/memory/{memory}")
+        gone = other.page(f"/explorer/memory/{memory}", until="0")
+        assert gone.status_code == 404
+        assert "up to block 0" in gone.text
+
+
+def test_a_slow_node_does_not_hold_up_every_page(world: World) -> None:
+    """So many pages read the chain at once; the next ones are told to come back, at once."""
+
+    def slowly(request: Request) -> tuple[int, bytes] | None:
+        if request["method"] == "eth_getBlockByNumber":
+            time.sleep(3)
+        return None
+
+    world.door.behave = slowly
+
+    def load(number: int) -> tuple[int, str]:
+        answer = world.http.get(f"/explorer/block/{number}")
+        return answer.status_code, answer.text
+
+    with ThreadPoolExecutor(MOST_VISITS + 3) as pool:
+        answers = list(pool.map(load, range(1, MOST_VISITS + 4)))
+    busy = [text for status, text in answers if status == 503 and "Busy" in text]
+    assert len(busy) >= 3
+    assert world.http.get("/healthz").status_code == 200
 
 
 def test_without_any_node_the_page_says_so(tmp_path: Path) -> None:

@@ -84,6 +84,9 @@ def test_amounts_are_exact() -> None:
         ("1\n", None),
         ("", None),
         (",", None),
+        ("1,5", None),
+        ("1,234,", None),
+        (",123", None),
     ],
 )
 def test_numbers(text: str, number: int | None) -> None:
