@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from chainmemory.errors import ConfigurationError
 from chainmemory.node import logs, pool
 from chainmemory.node.clique import check_alone, recover_signer
-from chainmemory.node.database import BlockWriter, ReadDatabase
+from chainmemory.node.database import BlockWriter, ReadDatabase, transaction
 from chainmemory.node.genesis import Genesis, load_genesis
 from chainmemory.node.signers import ConsensusError, Snapshot
 from chainmemory.node.vm import (
@@ -115,6 +115,11 @@ class BlockStore:
         finally:
             self.database.forget()
 
+    def drop_waiting(self, tx_hash: bytes) -> None:
+        """Take a transaction out of the pool."""
+        with transaction(self.connection):
+            self.connection.execute(pool.DELETE, (tx_hash,))
+
     def import_raw(self, raw: bytes, now: float | None = None) -> Change | None:
         """Check, execute and store a peer's block; None when it is known already.
 
@@ -150,8 +155,8 @@ class BlockStore:
         vm = self.chain.get_vm(block.header)
         vm.validate_header(block.header, parent)
         vm.validate_seal_extension(block.header, ())
-        for transaction in block.transactions:
-            check_transaction_chain(transaction, self.genesis.chain_id)
+        for tx in block.transactions:
+            check_transaction_chain(tx, self.genesis.chain_id)
 
     def _settle(
         self, before: BlockHeaderAPI, block: BlockAPI, receipts: Mapping[bytes, Sequence[ReceiptAPI]]

@@ -137,7 +137,8 @@ class Peer:
                 if not silent:
                     log.warning("peer %s: %s", self.client.url, error)
                 pause, silent = min(pause * 2, MAX_PAUSE_SECONDS), True
-            except sqlite3.Error:
+            except Exception:
+                # Whatever a peer makes us stumble over must not end the following of it.
                 log.exception("following peer %s failed", self.client.url)
                 pause = MAX_PAUSE_SECONDS
             time.sleep(pause)

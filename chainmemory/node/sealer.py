@@ -50,6 +50,14 @@ class Turn:
     signers: tuple[bytes, ...]
 
 
+class _Poison(Exception):
+    """A transaction that the EVM fails on by a bug; with it in the pool no block would be sealed again."""
+
+    def __init__(self, tx_hash: bytes) -> None:
+        super().__init__(tx_hash.hex())
+        self.tx_hash = tx_hash
+
+
 @dataclass
 class _Filling:
     """A block being filled."""
@@ -105,6 +113,10 @@ class Sealer:
             block = vm.mine_block(block).block
             block = block.copy(header=seal(block.header, self.key))
             return self.store.append(block, filling.receipts, filling.unusable)
+        except _Poison as poison:
+            log.exception("transaction 0x%s breaks the EVM and is dropped", poison.tx_hash.hex())
+            self.store.drop_waiting(poison.tx_hash)
+            return None
         finally:
             self.store.database.forget()
 
@@ -142,6 +154,8 @@ class Sealer:
                 log.warning("dropping transaction 0x%s: %s", transaction.hash.hex(), error)
                 filling.unusable.append(bytes(transaction.hash))
                 continue
+            except Exception as error:
+                raise _Poison(bytes(transaction.hash)) from error
             filling.header = vm.add_receipt_to_header(filling.header, receipt)
             filling.transactions.append(transaction)
             filling.receipts.append(receipt)

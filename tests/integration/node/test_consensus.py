@@ -17,7 +17,7 @@ from chainmemory.node.blocks import BlockStore, FutureBlock, open_reader
 from chainmemory.node.clique import recover_signer, seal
 from chainmemory.node.database import open_connection
 from chainmemory.node.signers import ConsensusError
-from chainmemory.node.vm import BlockAPI, BlockNumber, CliqueState, contract_address, encode_block
+from chainmemory.node.vm import BlockAPI, BlockNumber, CliqueState, CliqueVM, contract_address, encode_block
 from tests.support.clique_chains import ChainFile, address, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
 from tests.support.node_process import USER, sign
@@ -330,6 +330,24 @@ def test_what_py_evm_would_execute_and_geth_would_not_is_refused(
     monkeypatch.undo()
     with pytest.raises(ValidationError, match=problem):
         second.take(block)
+
+
+def test_a_transaction_that_breaks_the_evm_does_not_stop_the_chain(
+    pair: tuple[ChainFile, ChainFile], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = pair
+    first.offer(sign(0), sign(1))
+    original = CliqueVM.apply_transaction
+
+    def apply(vm: CliqueVM, header: Any, transaction: Any) -> Any:
+        if transaction.nonce == 1:
+            raise RecursionError("a bug in the EVM")
+        return original(vm, header, transaction)
+
+    monkeypatch.setattr(CliqueVM, "apply_transaction", apply)
+    assert sealer.Sealer(first.store, SIGNERS[1], clock=lambda: first.store.head.timestamp + 1).seal() is None
+    assert first.connection.execute("SELECT count(*) FROM pool").fetchone() == (1,)
+    assert [tx.nonce for tx in first.seal_next(SIGNERS).transactions] == [0]
 
 
 def test_a_transaction_of_another_chain_cannot_be_included(pair: tuple[ChainFile, ChainFile]) -> None:
