@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import signal
 import socket
 import subprocess
@@ -20,8 +21,14 @@ pytestmark = pytest.mark.xdist_group("serve")
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """Choose a port below those the system gives to outgoing connections, which would take it meanwhile."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        try:
+            with socket.create_server(("127.0.0.1", port)):
+                return port
+        except OSError:
+            continue
 
 
 class Alone:
@@ -45,6 +52,8 @@ class Alone:
         )
 
     def readyz(self) -> int:
+        for name, process in self.processes.items():
+            assert process.poll() is None, f"the {name} ended: {process.communicate()[1]}"
         try:
             with Client(self.url) as client:
                 return int(client.ready()["status_code"])
