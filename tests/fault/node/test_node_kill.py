@@ -24,7 +24,7 @@ from tests.support.evm_code import ANCHOR, creation
 from tests.support.judging import split_rlp
 from tests.support.node_process import USER, Client, NodeProcess, RpcFailure, sign
 
-SECONDS = float(os.environ.get("CHAINMEMORY_FAULT_SECONDS", "25"))
+SECONDS = float(os.environ.get("CHAINMEMORY_FAULT_SECONDS", "12"))
 LEAST_ROUNDS = 3
 
 
