@@ -7,6 +7,8 @@ from api.routes import (
     accounts,
     explorer,
     memories,
+    memory,
+    memory_save,
     operations,
     projects,
     rpc,
@@ -18,7 +20,9 @@ from api.web import pages
 
 ALL: tuple[Doors, ...] = (
     accounts.doors,
+    memory_save.doors,
     memories.doors,
+    memory.doors,
     projects.doors,
     state.doors,
     state_text.doors,

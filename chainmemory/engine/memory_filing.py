@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from chainmemory.engine.callers import Caller
-from chainmemory.engine.memory_save import TAGS, seal_tags
+from chainmemory.engine.memory_input import TAGS
+from chainmemory.engine.memory_save import seal_tags
 from chainmemory.engine.memory_view import item
 from chainmemory.engine.once import Once, Written, write
 from chainmemory.engine.shapes import Choice, Field, Integer, Record, need
