@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from chainmemory.engine.explorer import decode
+from chainmemory.engine.explorer.answers import Block, Receipt, Transaction
 from chainmemory.engine.explorer.directory import Known
-from chainmemory.engine.explorer.reader import MAX_NUMBER, Block, Reader, Receipt, Transaction
+from chainmemory.engine.explorer.reader import MAX_NUMBER, Reader
 from chainmemory.engine.explorer.seals import SealReport, genesis_signers, judge, signer_of
 from chainmemory.engine.explorer.visit import Visit, When
 from chainmemory.errors import NotFound

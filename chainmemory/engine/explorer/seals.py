@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from chainmemory.chain.seal import NotClique, Seal, header_hash, read_seal, turn_of
-from chainmemory.engine.explorer.reader import Block, Reader
+from chainmemory.engine.explorer.answers import Block
+from chainmemory.engine.explorer.reader import Reader
 from chainmemory.engine.explorer.text import vanity_text
 from chainmemory.errors import IntegrityError, Invalid
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from chainmemory.chain.failures import ChainUnavailable, NodeRefused
 from chainmemory.chain.types import Log
+from chainmemory.engine.explorer.answers import Receipt, Transaction
 from chainmemory.engine.explorer.decode import (
     Decoded,
     contracts_with_selector,
@@ -16,7 +17,6 @@ from chainmemory.engine.explorer.decode import (
     reason_in_words,
 )
 from chainmemory.engine.explorer.directory import Known
-from chainmemory.engine.explorer.reader import Receipt, Transaction
 from chainmemory.engine.explorer.text import readable
 from chainmemory.engine.explorer.visit import Visit, When
 from chainmemory.errors import NotFound

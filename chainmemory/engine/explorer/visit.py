@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 
 from chainmemory.engine.chain_view import Contracts
+from chainmemory.engine.explorer.answers import Block
 from chainmemory.engine.explorer.directory import Directory
-from chainmemory.engine.explorer.reader import Block, Reader
+from chainmemory.engine.explorer.reader import Reader
 from chainmemory.engine.explorer.scan import Pace
 from chainmemory.engine.explorer.text import age, moment
 from chainmemory.store.database import Database
