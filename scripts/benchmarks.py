@@ -18,7 +18,7 @@ CHILD = """
 import importlib.util, json, sys
 sys.path.insert(0, sys.argv[2])
 spec = importlib.util.spec_from_file_location("benchmark", sys.argv[1])
-module = importlib.util.module_from_spec(spec)
+module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print("\\n" + json.dumps(module.run()))
 """
