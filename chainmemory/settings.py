@@ -105,8 +105,6 @@ class Settings(BaseSettings):
     """Requests one address may make to public routes, per minute."""
     public_rate_burst: int = Field(default=100, ge=1)
     """How many of them at once."""
-    agents_dir: Path | None = None
-    """Folder of file tenants that the ledger routes may check; None switches them off."""
 
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     grace_s: float = Field(default=10, gt=0)
@@ -137,7 +135,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, _HomeFile(settings_cls)
 
-    @field_validator("home", "signer_keystore", "signer_password_file", "agents_dir")
+    @field_validator("home", "signer_keystore", "signer_password_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - keeps links

@@ -110,7 +110,6 @@ def test_a_child_process_gets_the_very_same_settings(tmp_path: Path, monkeypatch
         master_key="11" * 32,
         confirmations=3,
         memory_interval_s=0.25,
-        agents_dir=tmp_path / "agents",
     )
     for name, value in settings.environment().items():
         monkeypatch.setenv(name, value)
