@@ -128,7 +128,8 @@ def _wait_until_ready(url: str, settings: Settings, ending: threading.Event) -> 
             return True
         if not told_slow and time.monotonic() - began > SLOW_START_S:
             _say(
-                f"Not ready after {SLOW_START_S:.0f} s: {problem}. More in {settings.logs_dir}. Waiting on …"
+                f"Still starting after {SLOW_START_S:.0f} s ({problem}). A busy machine takes longer; "
+                f"what each process does is in {settings.logs_dir}."
             )
             told_slow = True
     return False
