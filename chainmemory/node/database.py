@@ -53,8 +53,15 @@ def open_connection(path: Path, *, read_only: bool = False, cache_mib: int = 8) 
     """Open the chain's file; a writing connection creates the tables where there are none.
 
     The connection may cross threads but serves one at a time. Raises ConfigurationError for a file of another
-    schema version.
+    schema version, or that is no SQLite database.
     """
+    try:
+        return _opened(path, read_only, cache_mib)
+    except sqlite3.DatabaseError as error:
+        raise ConfigurationError(f"{path} can't be opened as a chain: {error}.") from error
+
+
+def _opened(path: Path, read_only: bool, cache_mib: int) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +38,19 @@ def test_accepted_transactions_outlive_sigkill_at_once(node: NodeProcess) -> Non
     assert client.call("eth_getBlockByNumber", head["number"], False)["hash"] == head["hash"]
     with sqlite3.connect(node.folder / "chain.sqlite") as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_sigterm_does_not_wait_for_a_block_that_takes_long(node: NodeProcess) -> None:
+    client = node.start()
+    spinning = client.call("eth_sendRawTransaction", sign(0, to=None, data="0x5b600056", gas=30_000_000))
+    time.sleep(1)  # the block is being executed now, for a quarter of a minute at least
+    began = time.monotonic()
+    assert node.stop() == 0
+    assert time.monotonic() - began < 15
+
+    client = node.start()
+    assert client.call("eth_blockNumber") == "0x0"
+    assert client.call("eth_getTransactionByHash", spinning)["blockHash"] is None
 
 
 def test_sigterm_ends_the_node_cleanly_and_keeps_the_pool(node: NodeProcess) -> None:

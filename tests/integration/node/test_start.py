@@ -17,7 +17,7 @@ from chainmemory.node import NodeConfig
 from chainmemory.node.export import export_chain
 from chainmemory.node.genesis import read_genesis
 from chainmemory.node.keystore import create_authority
-from chainmemory.node.run import _first_genesis, locked, prepare
+from chainmemory.node.preparation import _first_genesis, locked, prepare
 from tests.support.node_process import USER, NodeProcess, sign, wait_for
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -94,13 +94,26 @@ def test_a_file_of_another_version_is_refused(folder: Path) -> None:
         prepare(config(folder))
 
 
+def test_a_file_that_is_no_chain_is_refused(folder: Path) -> None:
+    (folder / "chain.sqlite").write_bytes(b"not a database at all" * 100)
+    create_authority(folder / "authority.json", folder / "authority.password")
+    with pytest.raises(ConfigurationError, match="can't be opened as a chain"):
+        prepare(config(folder))
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="can't be used"), locked(tmp_path / "file" / "chain"):
+        pytest.fail("there is no such folder")
+
+
 def test_a_follower_needs_a_genesis(folder: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"needs the genesis\.json"):
         prepare(config(folder, seal=False))
 
 
 def test_two_nodes_never_share_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chainmemory.node.run.LOCK_SECONDS", 0.2)
+    monkeypatch.setattr("chainmemory.node.preparation.LOCK_SECONDS", 0.2)
     with locked(folder), pytest.raises(ConfigurationError, match="Another node is running"), locked(folder):
         pytest.fail("the lock was given twice")
     with locked(folder):  # and it is given back
