@@ -93,7 +93,9 @@ def read_transaction(raw: bytes, chain_id: int) -> SignedTransactionAPI:
     """Decode an offered transaction and check what needs no state; Refused when it is malformed."""
     if len(raw) > MAX_TRANSACTION_BYTES:
         raise Refused(f"oversized data: transaction size {len(raw)}, limit {MAX_TRANSACTION_BYTES}")
-    if raw and raw[0] < 0x80 and raw[0] not in (1, 2):
+    if not raw or (len(raw) == 1 and raw[0] < 0x80):
+        raise Refused("typed transaction too short")
+    if raw[0] < 0x80 and raw[0] not in (1, 2):
         raise Refused("transaction type not supported")
     try:
         tx = decode_transaction(raw)

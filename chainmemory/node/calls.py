@@ -12,6 +12,7 @@ from eth.vm.forks.london.computation import LondonComputation
 from eth.vm.forks.london.transactions import UnsignedDynamicFeeTransaction
 from eth.vm.gas_meter import GasMeter, allow_negative_refund_strategy
 from eth.vm.spoof import SpoofTransaction
+from eth_utils.address import to_checksum_address
 
 from chainmemory.node.vm import (
     Address,
@@ -118,24 +119,19 @@ class CallState(CliqueState):
 
     def validate_transaction(self, transaction: SignedTransactionAPI) -> None:
         """Check the money only (CallRefused)."""
-        sender = "0x" + transaction.sender.hex()
-        if transaction.max_fee_per_gas:
-            base_fee = self.execution_context.base_fee_per_gas or 0
-            if transaction.max_fee_per_gas < base_fee:
-                raise CallRefused(
-                    f"err: max fee per gas less than block base fee: address {sender}, maxFeePerGas: "
-                    f"{transaction.max_fee_per_gas}, baseFee: {base_fee} (supplied gas {transaction.gas})"
-                )
-            have = self.get_balance(transaction.sender)
-            want = transaction.gas * transaction.max_fee_per_gas + transaction.value
-            if have < want:
-                raise CallRefused(
-                    f"err: insufficient funds for gas * price + value: address {sender} have {have} "
-                    f"want {want} (supplied gas {transaction.gas})"
-                )
-        if transaction.value and self.get_balance(transaction.sender) < transaction.value:
+        sender, supplied = to_checksum_address(transaction.sender), f"(supplied gas {transaction.gas})"
+        base_fee = self.execution_context.base_fee_per_gas or 0
+        if transaction.max_fee_per_gas and transaction.max_fee_per_gas < base_fee:
             raise CallRefused(
-                f"err: insufficient funds for transfer: address {sender} (supplied gas {transaction.gas})"
+                f"err: max fee per gas less than block base fee: address {sender}, maxFeePerGas: "
+                f"{transaction.max_fee_per_gas}, baseFee: {base_fee} {supplied}"
+            )
+        have = self.get_balance(transaction.sender)
+        want = transaction.gas * transaction.max_fee_per_gas + transaction.value
+        if have < want:
+            raise CallRefused(
+                f"err: insufficient funds for gas * price + value: address {sender} have {have} "
+                f"want {want} {supplied}"
             )
 
 

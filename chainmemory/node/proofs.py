@@ -22,7 +22,10 @@ class SlotProof:
 
 @dataclass(frozen=True)
 class AccountProof:
-    """An account's fields and the nodes from the state root to it (or to where it is absent)."""
+    """An account's fields and the nodes from the state root to it (or to where it is absent).
+
+    An absent account has zeros for its hashes, as in geth.
+    """
 
     balance: int
     nonce: int
@@ -37,7 +40,10 @@ def prove_account(
 ) -> AccountProof:
     """Prove an account and some of its storage slots (32 byte keys) under a state root."""
     raw, nodes = trie_proof(database, state_root, keccak(address))
-    account = rlp_decode(raw, Account) if raw else Account()
+    if not raw:
+        absent = tuple(SlotProof(key, 0, ()) for key in keys)
+        return AccountProof(0, 0, bytes(32), bytes(32), nodes, absent)
+    account = rlp_decode(raw, Account)
     slots = []
     for key in keys:
         stored: bytes = b""

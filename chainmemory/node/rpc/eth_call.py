@@ -15,6 +15,8 @@ from chainmemory.node.rpc.shapes import hexed
 from chainmemory.node.vm import Revert, VMError
 
 LATEST = Param(params.block, BlockRef(tag="latest"))
+MOST_CALL_GAS = 50_000_000
+"""As in geth; what bounds a call here is its time."""
 _ERROR_SELECTOR = bytes.fromhex("08c379a0")
 
 
@@ -32,12 +34,7 @@ class CallArguments:
         self.gas: int | None = read("gas", params.quantity64)
         self.value: int = read("value", params.quantity256, 0)
         data, payload = read("data", params.data), read("input", params.data)
-        if data is not None and payload is not None and data != payload:
-            raise ParamError(
-                'both "data" and "input" are set and not equal. '
-                'Please use "input" to pass transaction call data'
-            )
-        self.data: bytes = (payload if payload is not None else data) or b""
+        self.data: bytes = (payload if payload is not None else data) or b""  # the newer name wins
         price = read("gasPrice", params.quantity256)
         self.max_fee: int | None = read("maxFeePerGas", params.quantity256, price)
         self.tip: int | None = read("maxPriorityFeePerGas", params.quantity256, price)
@@ -93,7 +90,7 @@ def call(
 ) -> str:
     caller = _caller(context, ref, overrides)
     try:
-        computation = caller.run(_message(context, arguments, caller))
+        computation = caller.run(_message(context, arguments, MOST_CALL_GAS))
     except (CallRefused, CallTimeout, VMError) as error:
         raise _explain(error) from None
     if computation.is_error:
@@ -107,7 +104,7 @@ def estimate_gas(
 ) -> str:
     caller = _caller(context, ref, overrides)
     try:
-        return hex(caller.estimate(_message(context, arguments, caller)))
+        return hex(caller.estimate(_message(context, arguments, caller.header.gas_limit)))
     except (CallRefused, CallTimeout, VMError) as error:
         raise _explain(error) from None
 
@@ -122,13 +119,12 @@ def _caller(context: Context, ref: BlockRef, overrides: dict[bytes, AccountOverr
     )
 
 
-def _message(context: Context, arguments: CallArguments, caller: Caller) -> Message:
+def _message(context: Context, arguments: CallArguments, limit: int) -> Message:
     if arguments.chain_id not in (None, context.genesis.chain_id):
         raise RpcError(
             f"chainId does not match node's (have={arguments.chain_id}, want={context.genesis.chain_id})",
             INVALID_PARAMS,
         )
-    limit = caller.header.gas_limit
     return Message(
         sender=arguments.sender,
         to=arguments.to,

@@ -86,12 +86,12 @@ def get_uncle_count_by_hash(context: Context, block_hash: bytes) -> str | None:
     return "0x0" if context.find_header(BlockRef(hash=block_hash)) else None
 
 
-@method("eth_getUncleByBlockNumberAndIndex", params.block_number, params.quantity64)
+@method("eth_getUncleByBlockNumberAndIndex", params.block_number, params.index)
 def get_uncle_by_number(_context: Context, _ref: BlockRef, _index: int) -> None:
     return None  # a Clique block has no uncles
 
 
-@method("eth_getUncleByBlockHashAndIndex", params.hash32, params.quantity64)
+@method("eth_getUncleByBlockHashAndIndex", params.hash32, params.index)
 def get_uncle_by_hash(_context: Context, _block_hash: bytes, _index: int) -> None:
     return None
 
@@ -107,12 +107,12 @@ def get_transaction_by_hash(context: Context, tx_hash: bytes) -> Any:
     return transaction_json(transaction, header, index)
 
 
-@method("eth_getTransactionByBlockNumberAndIndex", params.block_number, params.quantity64)
+@method("eth_getTransactionByBlockNumberAndIndex", params.block_number, params.index)
 def get_transaction_by_number(context: Context, ref: BlockRef, index: int) -> Any:
     return _transaction_at(context, ref, index)
 
 
-@method("eth_getTransactionByBlockHashAndIndex", params.hash32, params.quantity64)
+@method("eth_getTransactionByBlockHashAndIndex", params.hash32, params.index)
 def get_transaction_by_block_hash(context: Context, block_hash: bytes, index: int) -> Any:
     return _transaction_at(context, BlockRef(hash=block_hash), index)
 

@@ -30,6 +30,9 @@ def max_priority_fee(_context: Context) -> str:
 def fee_history(context: Context, blocks: int, newest: BlockRef, percentiles: list[float]) -> Any:
     if any(not 0 <= p <= 100 for p in percentiles) or sorted(percentiles) != list(percentiles):
         raise RpcError("invalid reward percentile: they must rise from 0 to 100")
+    head = context.head.block_number
+    if newest.number is not None and newest.number > head:
+        raise RpcError(f"request beyond head block: requested {newest.number}, head {head}")
     last = context.header(newest)
     blocks = min(blocks, MOST_BLOCKS, last.block_number + 1)
     if blocks == 0:

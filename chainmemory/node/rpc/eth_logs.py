@@ -7,7 +7,7 @@ from typing import Any
 from chainmemory.node import logs
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
-from chainmemory.node.rpc.errors import INVALID_PARAMS, LIMIT_EXCEEDED, RpcError
+from chainmemory.node.rpc.errors import LIMIT_EXCEEDED, RpcError
 from chainmemory.node.rpc.params import BlockRef, ParamError
 from chainmemory.node.rpc.registry import method
 from chainmemory.node.rpc.shapes import log_json
@@ -78,7 +78,7 @@ def find_logs(context: Context, query: LogQuery) -> list[Any]:
         head = int(context.head.block_number)
         first, last = _height(query.first, head), min(_height(query.last, head), head)
         if query.is_upside_down():
-            raise RpcError("invalid block range params", INVALID_PARAMS)
+            raise RpcError("invalid block range params")
     return search_range(context, query, first, last)
 
 

@@ -8,7 +8,7 @@ from chainmemory.node import pool
 from chainmemory.node.proofs import prove_account
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
-from chainmemory.node.rpc.params import BlockRef
+from chainmemory.node.rpc.params import BlockRef, ProofKey
 from chainmemory.node.rpc.registry import Param, method
 from chainmemory.node.rpc.shapes import hexed
 
@@ -40,9 +40,10 @@ def get_transaction_count(context: Context, address: bytes, ref: BlockRef) -> st
     return hex(nonce)
 
 
-@method("eth_getProof", params.address, params.list_of(params.storage_key, MOST_PROOF_KEYS), LATEST)
-def get_proof(context: Context, address: bytes, keys: list[bytes], ref: BlockRef) -> Any:
-    proof = prove_account(context.database, context.header(ref).state_root, address, keys)
+@method("eth_getProof", params.address, params.list_of(params.proof_key, MOST_PROOF_KEYS), LATEST)
+def get_proof(context: Context, address: bytes, keys: list[ProofKey], ref: BlockRef) -> Any:
+    root = context.header(ref).state_root
+    proof = prove_account(context.database, root, address, [key.slot for key in keys])
     return {
         "address": hexed(address),
         "balance": hex(proof.balance),
@@ -51,7 +52,7 @@ def get_proof(context: Context, address: bytes, keys: list[bytes], ref: BlockRef
         "storageHash": hexed(proof.storage_root),
         "accountProof": [hexed(node) for node in proof.nodes],
         "storageProof": [
-            {"key": hexed(slot.key), "value": hex(slot.value), "proof": [hexed(node) for node in slot.nodes]}
-            for slot in proof.slots
+            {"key": key.name, "value": hex(slot.value), "proof": [hexed(node) for node in slot.nodes]}
+            for key, slot in zip(keys, proof.slots, strict=True)
         ],
     }

@@ -99,6 +99,11 @@ def quantity64(value: Any) -> int:
     return _quantity(value, 64, "hexutil.Uint64")
 
 
+def index(value: Any) -> int:
+    """Read a position in a block."""
+    return _quantity(value, 64, "hexutil.Uint")
+
+
 def quantity256(value: Any) -> int:
     """Read a number below 2^256: hex without leading zeros."""
     return _quantity(value, 256, "hexutil.Big")
@@ -126,6 +131,21 @@ def storage_key(value: Any) -> bytes:
     if len(digits) > 64:
         raise ParamError("unable to decode storage key: hex string too long, want at most 32 bytes")
     return bytes.fromhex(digits.zfill(64))
+
+
+@dataclass(frozen=True)
+class ProofKey:
+    """A storage slot to prove, and how the answer names it: as geth does, in full only if given in full."""
+
+    slot: bytes
+    name: str
+
+
+def proof_key(value: Any) -> ProofKey:
+    """Read a storage slot for a proof."""
+    slot = storage_key(value)
+    whole = len(value.removeprefix("0x").removeprefix("0X")) == 64
+    return ProofKey(slot, "0x" + slot.hex() if whole else hex(int.from_bytes(slot, "big")))
 
 
 def block_number(value: Any) -> BlockRef:

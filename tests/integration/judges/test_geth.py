@@ -13,8 +13,10 @@ from eth_keyfile import create_keyfile_json
 
 from chainmemory.node.vm import decode_block, encode_block
 from tests.support.clique_chains import address, authority_keys, make_genesis
+from tests.support.evm_code import ANCHOR, CONTEXT, REVERT_WITH_TEXT, creation
 from tests.support.judging import Judged, split_rlp
-from tests.support.node_process import USER, Client, NodeProcess, sign, wait_for
+from tests.support.node_process import USER, Client, NodeProcess, RpcFailure, sign, wait_for
+from tests.support.same_calls import same_calls
 
 pytestmark = [pytest.mark.geth, pytest.mark.timeout(900)]
 OFFLINE = ["--nodiscover", "--maxpeers", "0", "--port", "0", "--authrpc.port", "0", "--ipcdisable"]
@@ -78,7 +80,7 @@ def test_our_node_follows_a_geth_that_seals(geth: str, tmp_path: Path) -> None:
         port = listener.getsockname()[1]
     signer, url = "0x" + address(key).hex(), f"http://127.0.0.1:{port}"
     command = [geth, "--datadir", str(data), *OFFLINE, "--networkid", "20250", "--verbosity", "2"]
-    command += ["--http", "--http.port", str(port), "--http.api", "eth,clique,debug", "--mine"]
+    command += ["--http", "--http.port", str(port), "--http.api", "eth,net,web3,clique,debug", "--mine"]
     command += ["--miner.etherbase", signer, "--unlock", signer, "--password", str(password)]
     command += ["--allow-insecure-unlock"]
     with (tmp_path / "log").open("wb") as log:
@@ -93,6 +95,20 @@ def test_our_node_follows_a_geth_that_seals(geth: str, tmp_path: Path) -> None:
             receipt = ours.receipt(tx_hash, 60)
             assert receipt["status"] == "0x1"
             assert receipt == {**theirs.call("eth_getTransactionReceipt", tx_hash)}
+        differences: list[Any] = []
+        deploy = [creation(code) for code in (ANCHOR, REVERT_WITH_TEXT, CONTEXT)]
+        sent = [
+            ours.call("eth_sendRawTransaction", sign(5 + i, to=None, data=code, gas=300_000))
+            for i, code in enumerate(deploy)
+        ]
+        contracts = [ours.receipt(tx_hash, 60)["contractAddress"] for tx_hash in sent]
+        anchor = sign(8, to=contracts[0], data=f"0x{1:064x}{9:064x}")
+        receipt = ours.receipt(ours.call("eth_sendRawTransaction", anchor), 60)
+        for method, *params in same_calls(contracts, receipt):
+            answers = [outcome(client, method, params) for client in (ours, theirs)]
+            if answers[0] != answers[1]:
+                differences.append((method, params, answers))
+        assert differences == []
         number = wait_for(lambda: max(int(ours.call("eth_blockNumber"), 16) - 5, 0), 60, "a checkpoint") + 5
         assert ours.call("eth_getBlockByNumber", hex(number), True) == theirs.call(
             "eth_getBlockByNumber", hex(number), True
@@ -108,6 +124,13 @@ def test_our_node_follows_a_geth_that_seals(geth: str, tmp_path: Path) -> None:
         node.ensure_gone()
         process.terminate()
         process.wait(30)
+
+
+def outcome(client: Client, method: str, params: list[Any]) -> Any:
+    try:
+        return client.call(method, *params)
+    except RpcFailure as failure:
+        return failure.code, failure.message, failure.data
 
 
 def _answers(client: Client) -> bool:

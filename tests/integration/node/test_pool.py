@@ -110,8 +110,8 @@ def test_a_fee_below_the_base_fee_may_wait(door: Pool) -> None:
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        (b"", "rlp: "),
-        (b"\x02", "rlp: "),
+        (b"", "typed transaction too short"),
+        (b"\x02", "typed transaction too short"),
         (b"\x03\xc0", "transaction type not supported"),
         (b"\x7f\xc0", "transaction type not supported"),
         (b"\xc0", "rlp: "),
@@ -260,7 +260,7 @@ def test_a_batch_of_transactions_shares_its_commits(door: Pool) -> None:
     assert [reply["id"] for reply in replies] == list(range(43))
     assert all(len(reply["result"]) == 66 for reply in replies[:40])
     assert replies[40]["result"] == hex(40)  # it sees those before it in the batch
-    assert [reply["error"]["message"][:5] for reply in replies[41:]] == ["alrea", "rlp: "]
+    assert [reply["error"]["message"][:5] for reply in replies[41:]] == ["alrea", "typed"]
     assert statements.count("COMMIT") <= 10
     context.connection.close()
 

@@ -90,7 +90,6 @@ BAD: list[tuple[params.Parser, Any, str]] = [
     (LogQuery, {"address": ["0x12"]}, "want 40 for common.Address"),
     (LogQuery, {"address": [ADDRESS] * 1001}, "at most 1000 addresses"),
     (CallArguments, "0x", "non-object"),
-    (CallArguments, {"data": "0x01", "input": "0x02"}, "are set and not equal"),
     (CallArguments, {"gasPrice": "0x1", "maxFeePerGas": "0x2"}, "both gasPrice and"),
     (CallArguments, {"maxFeePerGas": "0x1", "maxPriorityFeePerGas": "0x2"}, "< maxPriorityFeePerGas"),
     (CallArguments, {"accessList": [{"address": ADDRESS, "storageKeys": ["0x1"]}]}, "odd length"),
@@ -121,5 +120,6 @@ def test_call_arguments_take_input_or_data() -> None:
     assert (
         CallArguments({"data": "0x01"}).data == CallArguments({"input": "0x01", "data": None}).data == b"\1"
     )
+    assert CallArguments({"data": "0x01", "input": "0x02"}).data == b"\2"
     assert CallArguments({"gasPrice": "0x5"}).max_fee == 5
     assert CallArguments({}).sender == bytes(20)
