@@ -10,8 +10,6 @@ import pytest
 
 from tests.support.server import Server, cli, eventually, run_cli
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 OPS = [
     {"op": "set_phase", "phase": "beta"},
     {"op": "add_decision", "title": "Ship", "statement": "On Friday.", "evidence_memory_ids": [1]},

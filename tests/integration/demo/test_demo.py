@@ -18,8 +18,6 @@ from tests.support.git_repos import Repo, small_project
 from tests.support.liar import Change, lying
 from tests.support.server import Server, cli, run_cli
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 
 @pytest.fixture(scope="module")
 def told(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Repo:

@@ -20,8 +20,6 @@ from chainmemory.errors import Unavailable
 from tests.support.git_repos import Repo, small_project
 from tests.support.server import ROOT, Server, cli, environment
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 
 def all_of(client: Client, project: str) -> list[dict[str, Any]]:
     return list(client.iter_memories(project=project))

@@ -12,8 +12,6 @@ from chainmemory.client import Client
 from chainmemory.errors import ChainMemoryError
 from tests.support.server import Server, eventually
 
-pytestmark = pytest.mark.xdist_group("demo")
-
 # One word for each place where a user can say something.
 PLACES = (
     "content",

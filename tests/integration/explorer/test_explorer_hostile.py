@@ -14,8 +14,6 @@ import pytest
 from chainmemory.chain.artifacts import STATE_ANCHOR
 from tests.support.explorer import SCRIPT, World
 
-pytestmark = pytest.mark.xdist_group("explorer")
-
 CSP = (
     "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
     "frame-ancestors 'none'"

@@ -22,7 +22,7 @@ from tests.support.api import running_api
 from tests.support.chains import SIGNER_KEY, Door, error, result
 from tests.support.explorer import SECRETS, World, explorer_on
 
-pytestmark = [pytest.mark.xdist_group("explorer"), pytest.mark.usefixtures("forgetful")]
+pytestmark = pytest.mark.usefixtures("forgetful")
 
 Request = dict[str, Any]
 TOPIC = "0x" + "77" * 32

@@ -17,8 +17,6 @@ from tests.support.chains import SIGNER_KEY
 from tests.support.explorer import SECRETS, VERSIONS, World
 from tests.support.node_process import USER
 
-pytestmark = pytest.mark.xdist_group("explorer")
-
 WORKER = Signer.from_key(SIGNER_KEY).address
 
 

@@ -17,8 +17,6 @@ from chainmemory.client import Client
 from chainmemory.errors import ChainMemoryError
 from tests.support.server import PATIENCE_S, ROOT, cli, environment, eventually
 
-pytestmark = pytest.mark.xdist_group("serve")
-
 
 def free_port() -> int:
     """Choose a port below those the system gives to outgoing connections, which would take it meanwhile."""

@@ -16,8 +16,6 @@ import pytest
 from chainmemory.errors import ChainMemoryError
 from tests.support.server import Server, descendants, eventually, gone, run_cli
 
-pytestmark = pytest.mark.xdist_group("serve")
-
 TOKEN = "a-token-for-tests"
 
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from chainmemory.chain.artifacts import MEMORY_REGISTRY
 from tests.support.explorer import SCRIPT, World
 
-pytestmark = [pytest.mark.chromium, pytest.mark.xdist_group("explorer-screens")]
+pytestmark = pytest.mark.chromium
 
 DESK, PHONE = (1200, 900), (360, 740)
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
