@@ -18,14 +18,9 @@ from chainmemory.errors import Unavailable
 from chainmemory.node import pool
 from chainmemory.node.blocks import open_reader
 from chainmemory.node.database import transaction as write_transaction
+from chainmemory.node.evm import SignedTransactionAPI, StateAPI, ValidationError
+from chainmemory.node.formats import check_transaction_chain, decode_transaction
 from chainmemory.node.genesis import Genesis
-from chainmemory.node.vm import (
-    SignedTransactionAPI,
-    StateAPI,
-    ValidationError,
-    check_transaction_chain,
-    decode_transaction,
-)
 
 log = logging.getLogger("chainmemory.node")
 

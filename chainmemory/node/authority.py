@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from chainmemory.node.blocks import BlockStore, log_change
 from chainmemory.node.clique import OUT_OF_TURN
+from chainmemory.node.evm import BlockHeaderAPI, ValidationError
 from chainmemory.node.sealer import Sealer, Turn
-from chainmemory.node.vm import BlockHeaderAPI, ValidationError
 
 log = logging.getLogger("chainmemory.node")
 

@@ -13,21 +13,13 @@ from dataclasses import dataclass
 
 from chainmemory.errors import ConfigurationError
 from chainmemory.node import logs, pool
+from chainmemory.node.chain import CliqueChain, chain_class, create_genesis
 from chainmemory.node.clique import check_alone, recover_signer
 from chainmemory.node.database import BlockWriter, ReadDatabase, transaction
+from chainmemory.node.evm import BlockAPI, BlockHeaderAPI, HeaderNotFound, ReceiptAPI
+from chainmemory.node.formats import check_transaction_chain, decode_block
 from chainmemory.node.genesis import Genesis, load_genesis
 from chainmemory.node.signers import ConsensusError, Snapshot
-from chainmemory.node.vm import (
-    BlockAPI,
-    BlockHeaderAPI,
-    CliqueChain,
-    HeaderNotFound,
-    ReceiptAPI,
-    chain_class,
-    check_transaction_chain,
-    create_genesis,
-    decode_block,
-)
 
 log = logging.getLogger("chainmemory.node")
 

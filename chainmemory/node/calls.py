@@ -7,24 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from eth.precompiles.ecpairing import ecpairing
-from eth.vm.forks.london.computation import LondonComputation
-from eth.vm.forks.london.transactions import UnsignedDynamicFeeTransaction
-from eth.vm.gas_meter import GasMeter, allow_negative_refund_strategy
-from eth.vm.spoof import SpoofTransaction
 from eth_utils.address import to_checksum_address
 
-from chainmemory.node.vm import (
+from chainmemory.node.chain import CliqueChain
+from chainmemory.node.evm import (
     Address,
     BlockHeaderAPI,
-    CliqueChain,
-    CliqueState,
     ComputationAPI,
+    GasMeter,
+    LondonComputation,
     OutOfGas,
     SignedTransactionAPI,
+    SpoofTransaction,
     StateAPI,
-    base_fee_of,
+    UnsignedDynamicFeeTransaction,
+    allow_negative_refund_strategy,
+    ecpairing,
 )
+from chainmemory.node.formats import base_fee_of
+from chainmemory.node.vm import CliqueState
 
 TIME_LIMIT = 5.0
 """Seconds one call may compute, as in geth."""

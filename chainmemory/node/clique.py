@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from eth.abc import AtomicDatabaseAPI, BlockHeaderAPI, ConsensusAPI, ConsensusContextAPI
-from eth.constants import EMPTY_UNCLE_HASH
-from eth.db.chain import ChainDB
-from eth.exceptions import HeaderNotFound
 from eth_keys.datatypes import PrivateKey, Signature
 from eth_keys.exceptions import BadSignature
-from eth_typing import Address
-from eth_utils.exceptions import ValidationError
 from lru import LRU
 
+from chainmemory.node.evm import (
+    EMPTY_UNCLE_HASH,
+    Address,
+    AtomicDatabaseAPI,
+    BlockHeaderAPI,
+    ChainDB,
+    ConsensusAPI,
+    ConsensusContextAPI,
+    HeaderNotFound,
+    ValidationError,
+)
 from chainmemory.node.genesis import SEAL_BYTES
 from chainmemory.node.signers import BlockFacts, ConsensusError, Snapshot
 

@@ -14,10 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from eth.db.atomic import AtomicDBWriteBatch
-from eth.db.backends.base import BaseAtomicDB
-
 from chainmemory.errors import ConfigurationError, Unavailable
+from chainmemory.node.evm import AtomicDBWriteBatch, BaseAtomicDB
 
 SCHEMA_VERSION = 1
 BUSY_SECONDS = 10.0

@@ -8,8 +8,10 @@ from typing import BinaryIO
 
 from chainmemory.errors import ConfigurationError
 from chainmemory.node.blocks import stored_genesis
+from chainmemory.node.chain import CliqueChain, chain_class
 from chainmemory.node.database import ReadDatabase, open_connection
-from chainmemory.node.vm import BlockNumber, CliqueChain, chain_class, encode_block
+from chainmemory.node.evm import BlockNumber
+from chainmemory.node.formats import encode_block
 
 
 @dataclass(frozen=True)

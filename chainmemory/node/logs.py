@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainmemory.node.vm import BlockAPI, ReceiptAPI
+from chainmemory.node.evm import BlockAPI, ReceiptAPI
 
 INSERT = "INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 DELETE = "DELETE FROM logs WHERE block = ?"

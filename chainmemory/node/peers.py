@@ -25,9 +25,9 @@ from chainmemory.node.authority import Job
 from chainmemory.node.blocks import BlockStore, FutureBlock, log_change, open_reader
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
+from chainmemory.node.evm import BlockNumber, ValidationError
 from chainmemory.node.genesis import Genesis
 from chainmemory.node.signers import ConsensusError
-from chainmemory.node.vm import BlockNumber, ValidationError
 
 log = logging.getLogger("chainmemory.node")
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from chainmemory.node.vm import SignedTransactionAPI
+from chainmemory.node.evm import SignedTransactionAPI
 
 INSERT = "INSERT OR IGNORE INTO pool(hash, sender, nonce, raw) VALUES (?, ?, ?, ?)"
 DELETE = "DELETE FROM pool WHERE hash = ?"

@@ -22,17 +22,10 @@ from chainmemory.node.clique import (
     OUT_OF_TURN,
     seal,
 )
+from chainmemory.node.evm import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI, StateAPI, ValidationError
+from chainmemory.node.formats import base_fee_of, decode_transaction
 from chainmemory.node.genesis import VANITY
-from chainmemory.node.vm import (
-    BlockHeaderAPI,
-    CliqueVM,
-    ReceiptAPI,
-    SignedTransactionAPI,
-    StateAPI,
-    ValidationError,
-    base_fee_of,
-    decode_transaction,
-)
+from chainmemory.node.vm import CliqueVM
 
 log = logging.getLogger("chainmemory.node")
 

@@ -11,9 +11,10 @@ from eth_keys.datatypes import PrivateKey
 
 from chainmemory.node import database, pool
 from chainmemory.node.blocks import BlockStore, Change, initialise
+from chainmemory.node.evm import BlockAPI
+from chainmemory.node.formats import decode_transaction, encode_block
 from chainmemory.node.genesis import Genesis, new_genesis
 from chainmemory.node.sealer import Sealer, propose
-from chainmemory.node.vm import BlockAPI, decode_transaction, encode_block
 from tests.support.node_process import CHAIN_ID, USER
 
 

@@ -7,19 +7,13 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from chainmemory.node.chain import CliqueChain, chain_class
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import ReadDatabase
+from chainmemory.node.evm import BlockAPI, BlockHeaderAPI, HeaderNotFound, StateAPI
 from chainmemory.node.genesis import Genesis
 from chainmemory.node.rpc.errors import RpcError
 from chainmemory.node.rpc.params import BlockRef
-from chainmemory.node.vm import (
-    BlockAPI,
-    BlockHeaderAPI,
-    CliqueChain,
-    HeaderNotFound,
-    StateAPI,
-    chain_class,
-)
 
 if TYPE_CHECKING:
     from chainmemory.node.rpc.filters import Filters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chainmemory.node.formats import encode_block, encode_header
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.errors import RpcError
@@ -9,7 +10,6 @@ from chainmemory.node.rpc.eth_chain import get_raw_transaction
 from chainmemory.node.rpc.params import BlockRef
 from chainmemory.node.rpc.registry import method
 from chainmemory.node.rpc.shapes import hexed
-from chainmemory.node.vm import encode_block, encode_header
 
 
 @method("debug_getRawBlock", params.block)

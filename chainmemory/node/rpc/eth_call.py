@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 from chainmemory.node.calls import TIME_LIMIT, AccountOverride, Caller, CallRefused, CallTimeout, Message
+from chainmemory.node.evm import Revert, VMError
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.errors import INVALID_PARAMS, REVERTED, RpcError
 from chainmemory.node.rpc.params import BlockRef, ParamError
 from chainmemory.node.rpc.registry import Param, method
 from chainmemory.node.rpc.shapes import hexed
-from chainmemory.node.vm import Revert, VMError
 
 LATEST = Param(params.block, BlockRef(tag="latest"))
 MOST_CALL_GAS = 50_000_000

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from chainmemory.node import logs, pool
+from chainmemory.node.evm import BlockHeaderAPI, TransactionNotFound
+from chainmemory.node.formats import decode_transaction
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.errors import RpcError
 from chainmemory.node.rpc.params import BlockRef
 from chainmemory.node.rpc.registry import Param, method
 from chainmemory.node.rpc.shapes import block_json, hexed, receipt_json, transaction_json
-from chainmemory.node.vm import BlockHeaderAPI, TransactionNotFound, decode_transaction
 
 PENDING_IN_BLOCK = 1000
 """The pending block shows at most so many waiting transactions."""

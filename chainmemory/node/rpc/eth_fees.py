@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from chainmemory.node.evm import BlockHeaderAPI
+from chainmemory.node.formats import base_fee_of
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.errors import RpcError
 from chainmemory.node.rpc.params import BlockRef
 from chainmemory.node.rpc.registry import Param, method
 from chainmemory.node.rpc.shapes import effective_price
-from chainmemory.node.vm import BlockHeaderAPI, base_fee_of
 
 SUGGESTED_TIP = 1_000_000_000
 MOST_BLOCKS = 1024

@@ -7,11 +7,11 @@ from importlib import metadata
 from typing import Any
 
 from chainmemory.node import pool
+from chainmemory.node.evm import keccak
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.registry import METHODS, method
 from chainmemory.node.rpc.shapes import hexed
-from chainmemory.node.vm import keccak
 
 
 def _version(distribution: str) -> str:

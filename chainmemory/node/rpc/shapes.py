@@ -5,16 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from chainmemory.node.evm import BlockAPI, BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
+from chainmemory.node.formats import base_fee_of, contract_address, encode_block
 from chainmemory.node.logs import StoredLog
-from chainmemory.node.vm import (
-    BlockAPI,
-    BlockHeaderAPI,
-    ReceiptAPI,
-    SignedTransactionAPI,
-    base_fee_of,
-    contract_address,
-    encode_block,
-)
 
 BLOOM_DIGITS = 512
 SUCCESS = b"\x01"

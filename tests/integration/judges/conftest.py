@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from chainmemory.node.export import export_chain
-from chainmemory.node.vm import contract_address
+from chainmemory.node.formats import contract_address
 from tests.support.clique_chains import ChainFile, address, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, REVERT_WITH_TEXT, creation
 from tests.support.judging import Judged

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chainmemory.node.vm import decode_block, encode_block
+from chainmemory.node.formats import decode_block, encode_block
 from tests.support.judging import Judged, split_rlp
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]

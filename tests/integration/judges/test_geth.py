@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from eth_keyfile import create_keyfile_json
 
-from chainmemory.node.vm import decode_block, encode_block
+from chainmemory.node.formats import decode_block, encode_block
 from tests.support.clique_chains import address, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, CONTEXT, REVERT_WITH_TEXT, creation
 from tests.support.judging import Judged, split_rlp

@@ -16,8 +16,10 @@ from chainmemory.node import blocks, clique, sealer
 from chainmemory.node.blocks import BlockStore, FutureBlock, open_reader
 from chainmemory.node.clique import recover_signer, seal
 from chainmemory.node.database import open_connection
+from chainmemory.node.evm import BlockAPI, BlockNumber
+from chainmemory.node.formats import contract_address, encode_block
 from chainmemory.node.signers import ConsensusError
-from chainmemory.node.vm import BlockAPI, BlockNumber, CliqueState, CliqueVM, contract_address, encode_block
+from chainmemory.node.vm import CliqueState, CliqueVM
 from tests.support.clique_chains import ChainFile, address, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
 from tests.support.node_process import USER, sign

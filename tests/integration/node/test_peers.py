@@ -19,11 +19,11 @@ from chainmemory.node.authority import Job
 from chainmemory.node.clique import seal
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
+from chainmemory.node.formats import decode_block, decode_transaction, encode_block
 from chainmemory.node.peers import Peer, PeerError
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.dispatch import answer
 from chainmemory.node.rpc.filters import Filters
-from chainmemory.node.vm import decode_block, decode_transaction, encode_block
 from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
 from tests.support.node_process import sign
 

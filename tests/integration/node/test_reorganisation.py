@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from chainmemory.node import logs, pool
-from chainmemory.node.vm import BlockAPI, BlockNumber, HeaderNotFound, TransactionNotFound, contract_address
+from chainmemory.node.evm import BlockAPI, BlockNumber, HeaderNotFound, TransactionNotFound
+from chainmemory.node.formats import contract_address
 from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
 from tests.support.node_process import sign

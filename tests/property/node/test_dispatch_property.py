@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from chainmemory.node.admission import Refused, read_transaction
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
+from chainmemory.node.formats import contract_address
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.dispatch import answer
 from chainmemory.node.rpc.filters import Filters
 from chainmemory.node.rpc.registry import METHODS
-from chainmemory.node.vm import contract_address
 from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
 from tests.support.node_process import CHAIN_ID, USER, sign

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chainmemory.node.admission import Refused, read_transaction
+from chainmemory.node.evm import ValidationError
+from chainmemory.node.formats import decode_block
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.eth_call import CallArguments
 from chainmemory.node.rpc.eth_logs import LogQuery
 from chainmemory.node.rpc.params import ParamError
-from chainmemory.node.vm import ValidationError, decode_block
 from tests.support.node_process import CHAIN_ID, sign
 
 json_values = st.recursive(
