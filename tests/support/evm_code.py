@@ -5,6 +5,7 @@ from __future__ import annotations
 _OPCODES = {
     "STOP": 0x00,
     "ADD": 0x01,
+    "SUB": 0x03,
     "LT": 0x10,
     "ISZERO": 0x15,
     "ADDRESS": 0x30,
@@ -16,9 +17,13 @@ _OPCODES = {
     "CALLDATACOPY": 0x37,
     "CODECOPY": 0x39,
     "GASPRICE": 0x3A,
+    "BLOCKHASH": 0x40,
     "COINBASE": 0x41,
     "TIMESTAMP": 0x42,
     "NUMBER": 0x43,
+    "DIFFICULTY": 0x44,
+    "GASLIMIT": 0x45,
+    "SELFBALANCE": 0x47,
     "BASEFEE": 0x48,
     "CHAINID": 0x46,
     "POP": 0x50,
@@ -36,7 +41,10 @@ _OPCODES = {
     "LOG2": 0xA2,
     "LOG3": 0xA3,
     "LOG4": 0xA4,
+    "CREATE": 0xF0,
     "CALL": 0xF1,
+    "CREATE2": 0xF5,
+    "SELFDESTRUCT": 0xFF,
     "STATICCALL": 0xFA,
     "RETURN": 0xF3,
     "REVERT": 0xFD,
@@ -87,3 +95,14 @@ CONTEXT = assemble(
     "CALLER 0xa0 MSTORE GASPRICE 0xc0 MSTORE 0xe0 0x00 RETURN"
 )
 """Returns the block number, time, fee recipient, base fee, chain id, sender and gas price."""
+
+WITNESS = assemble(
+    # everything a block tells a contract, into storage, so that the state root depends on it
+    "NUMBER 0x00 SSTORE TIMESTAMP 0x01 SSTORE COINBASE 0x02 SSTORE DIFFICULTY 0x03 SSTORE "
+    "GASLIMIT 0x04 SSTORE BASEFEE 0x05 SSTORE CHAINID 0x06 SSTORE SELFBALANCE 0x07 SSTORE "
+    "0x01 NUMBER SUB BLOCKHASH 0x08 SSTORE GASPRICE 0x09 SSTORE CALLVALUE 0x0a SSTORE ORIGIN 0x0b SSTORE "
+    # a child that destroys itself (CALLER SELFDESTRUCT) with some money, then sha256 of the first word
+    "0x33ff 0x00 MSTORE 0x02 0x1e 0x01 CREATE 0x0c SSTORE NUMBER 0x02 0x1e 0x00 CREATE2 0x0d SSTORE "
+    "0x20 0x20 0x20 0x00 0x02 GAS STATICCALL 0x0e SSTORE 0x20 MLOAD 0x0f SSTORE"
+)
+"""Writes down what it sees of its block and transaction, makes and destroys contracts, calls a precompile."""

@@ -16,7 +16,7 @@ import pytest
 from chainmemory.node.export import export_chain
 from chainmemory.node.formats import contract_address
 from tests.support.clique_chains import ChainFile, address, authority_keys, make_genesis
-from tests.support.evm_code import ANCHOR, REVERT_WITH_TEXT, creation
+from tests.support.evm_code import ANCHOR, REVERT_WITH_TEXT, WITNESS, creation
 from tests.support.judging import Judged
 from tests.support.node_process import sign
 
@@ -63,10 +63,14 @@ def make_chain(folder: Path) -> Judged:
 
     offer(to=None, data=creation(ANCHOR), gas=300_000)
     contract = "0x" + contract_address(chain.seal_next(KEYS[:3]).transactions[0]).hex()
+    offer(to=None, data=creation(WITNESS), gas=300_000)
+    witness = "0x" + contract_address(chain.seal_next(KEYS[:3]).transactions[0]).hex()
     votes = {5: (KEYS[3], True), 55: (KEYS[0], False), 90: (KEYS[4], True)}
     anchors = 0
     while chain.store.head.block_number < BLOCKS:
         number = chain.store.head.block_number + 1
+        if number % 5 == 0:
+            offer(to=witness, value=number, gas=600_000)
         if number in votes:
             subject, authorize = votes[number]
             chain.vote(address(subject), authorize)
@@ -85,11 +89,15 @@ def make_chain(folder: Path) -> Judged:
             chain.seal_next(KEYS)
     head = chain.store.head
     signers = chain.store.signers_after(head).signers
-    slot = chain.store.chain.state_after(head).get_storage(bytes.fromhex(contract[2:]), 42)
+    state = chain.store.chain.state_after(head)
+    slot = state.get_storage(bytes.fromhex(contract[2:]), 42)
+    seen = [state.get_storage(bytes.fromhex(witness[2:]), i) for i in range(16)]
     chain.close()
     assert anchors == ANCHORS
     assert signers == tuple(sorted(address(key) for key in KEYS[1:]))
     assert slot == 943
+    assert seen[0] == BLOCKS
+    assert all(seen)
     return Judged(
         file=folder / "chain.rlp",
         exported=export_chain(folder / "node", folder / "chain.rlp"),
