@@ -13,7 +13,7 @@ from collections.abc import Callable
 from chainmemory.node.blocks import BlockStore, log_change
 from chainmemory.node.clique import OUT_OF_TURN
 from chainmemory.node.evm import BlockHeaderAPI, ValidationError
-from chainmemory.node.sealer import Sealer, Turn
+from chainmemory.node.sealer import Sealer, Turn, Work
 
 log = logging.getLogger("chainmemory.node")
 
@@ -70,12 +70,15 @@ class Authority:
             return IDLE_SECONDS
         head = self.store.head
         turn = self.sealer.turn(head)
-        if turn is None or not (turn.vote or self._empty_blocks or self.sealer.has_work(head)):
+        if turn is None:
+            return IDLE_SECONDS
+        work = self.sealer.work(head)
+        if work is Work.NONE and not turn.vote and not self._empty_blocks:
             return IDLE_SECONDS
         remaining = self._due(head, turn)
         if remaining > 0:
             return remaining
-        change = self.sealer.seal()
+        change = self.sealer.seal(allow_empty=self._empty_blocks or work is Work.BASE_FEE)
         if change is not None:
             log_change("sealed", change)
         return 0.0

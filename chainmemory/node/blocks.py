@@ -107,10 +107,10 @@ class BlockStore:
         finally:
             self.database.forget()
 
-    def drop_waiting(self, tx_hash: bytes) -> None:
-        """Take a transaction out of the pool."""
+    def drop_waiting(self, hashes: Iterable[bytes]) -> None:
+        """Take transactions out of the pool."""
         with transaction(self.connection):
-            self.connection.execute(pool.DELETE, (tx_hash,))
+            self.connection.executemany(pool.DELETE, [(tx_hash,) for tx_hash in hashes])
 
     def import_raw(self, raw: bytes, now: float | None = None) -> Change | None:
         """Check, execute and store a peer's block; None when it is known already.

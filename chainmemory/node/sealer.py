@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 
 from eth_keys.datatypes import PrivateKey
 
@@ -31,6 +32,18 @@ log = logging.getLogger("chainmemory.node")
 
 WORK_SECONDS = 0.75
 """How long a block may be filled, per second of period: the other authorities need as long to execute it."""
+
+
+LEAST_BASE_FEE = 7
+"""Wei; from here on an eighth of it is less than one, so that it falls no further."""
+
+
+class Work(Enum):
+    """Why a block could be sealed."""
+
+    NONE = "nothing waits that a block would help"
+    BASE_FEE = "something waits for a lower base fee, and each block with room to spare lowers it"
+    TRANSACTIONS = "something can be executed"
 
 
 @dataclass(frozen=True)
@@ -86,20 +99,28 @@ class Sealer:
                     break
         return Turn(difficulty, vote, snapshot.signers)
 
-    def has_work(self, head: BlockHeaderAPI) -> bool:
-        """Say whether some waiting transaction could be executed on top of `head` now."""
+    def work(self, head: BlockHeaderAPI) -> Work:
+        """Say what the pool has for a block on top of `head`."""
         state = self.store.chain.state_after(head)
-        base_fee = base_fee_of(self._next_header(head, None))
-        return any(True for _ in _Queue(self.store.connection, state, base_fee).heads())
+        queue = _Queue(self.store.connection, state, base_fee_of(self._next_header(head, None)))
+        if queue.has_candidates:
+            return Work.TRANSACTIONS
+        return Work.BASE_FEE if queue.waits_for_base_fee else Work.NONE
 
-    def seal(self) -> Change | None:
-        """Seal one block on the head and store it; None when this key must not seal now."""
+    def seal(self, *, allow_empty: bool = True) -> Change | None:
+        """Seal one block on the head and store it.
+
+        None when this key must not seal now, or the block would be empty and may not be.
+        """
         head = self.store.head
         turn = self.turn(head)
         if turn is None:
             return None
         try:
             filling, vm = self._fill(head, turn)
+            if not (filling.transactions or turn.vote or allow_empty):
+                self.store.drop_waiting(filling.unusable)
+                return None
             block = vm.set_block_transactions_and_withdrawals(
                 vm.get_block(), filling.header, filling.transactions, filling.receipts
             )
@@ -108,7 +129,7 @@ class Sealer:
             return self.store.append(block, filling.receipts, filling.unusable)
         except _Poison as poison:
             log.exception("transaction 0x%s breaks the EVM and is dropped", poison.tx_hash.hex())
-            self.store.drop_waiting(poison.tx_hash)
+            self.store.drop_waiting([poison.tx_hash])
             return None
         finally:
             self.store.database.forget()
@@ -137,9 +158,12 @@ class Sealer:
         deadline = time.monotonic() + WORK_SECONDS * self.store.genesis.period
         queue = _Queue(self.store.connection, vm.state, base_fee_of(filling.header))
         for transaction in queue:
+            if transaction.gas > filling.header.gas_limit:
+                filling.unusable.append(bytes(transaction.hash))
+                continue
             if filling.header.gas_used + transaction.gas > filling.header.gas_limit:
                 continue
-            if time.monotonic() > deadline:
+            if filling.transactions and time.monotonic() > deadline:
                 break
             try:
                 receipt, _ = vm.apply_transaction(filling.header, transaction)
@@ -169,6 +193,7 @@ class _Queue:
         self._waiting: dict[bytes, list[pool.Entry]] = {}
         self._line: list[tuple[int, int, bytes, SignedTransactionAPI]] = []
         self._current: bytes | None = None
+        self.waits_for_base_fee = False
         for entry in pool.everything(connection):
             self._waiting.setdefault(entry.sender, []).append(entry)
         for sender, entries in self._waiting.items():
@@ -178,9 +203,10 @@ class _Queue:
                 self.outdated.append(entries.pop().hash)
             self._enqueue(sender, nonce)
 
-    def heads(self) -> Iterator[SignedTransactionAPI]:
-        """Return what could be executed first, in no particular order."""
-        return (candidate[-1] for candidate in self._line)
+    @property
+    def has_candidates(self) -> bool:
+        """Say whether anything could be executed now."""
+        return bool(self._line)
 
     def __iter__(self) -> Iterator[SignedTransactionAPI]:
         while self._line:
@@ -201,6 +227,8 @@ class _Queue:
         tip = min(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas - self._base_fee)
         if tip >= 0:
             heapq.heappush(self._line, (-tip, entries[-1].seq, sender, transaction))
+        elif transaction.max_fee_per_gas >= LEAST_BASE_FEE:
+            self.waits_for_base_fee = True
 
 
 def proposals(connection: sqlite3.Connection) -> dict[bytes, bool]:

@@ -67,6 +67,25 @@ def test_nothing_to_seal_means_no_block(alone: Loop) -> None:
     assert alone.height == 0
 
 
+def test_what_can_never_be_executed_goes_without_a_block(alone: Loop) -> None:
+    alone.chain.offer(sign(0, chainId=1))
+    assert alone.step() == 0
+    assert alone.height == 0
+    assert alone.step() > 0
+    assert alone.chain.connection.execute("SELECT count(*) FROM pool").fetchone() == (0,)
+
+
+def test_empty_blocks_lower_the_base_fee_for_who_waits_for_it(alone: Loop) -> None:
+    # At genesis it is 10^9, and each empty block takes an eighth off.
+    alone.chain.offer(sign(0, maxFeePerGas=6 * 10**8, maxPriorityFeePerGas=1))
+    for _ in range(4):
+        assert alone.step() == 0
+        alone.clock.advance(1)
+    assert alone.chain.connection.execute("SELECT count(*) FROM pool").fetchone() == (0,)
+    assert alone.height == 4
+    assert alone.step() > 0
+
+
 def test_a_transaction_is_sealed_at_once_and_the_next_a_period_later(alone: Loop) -> None:
     alone.chain.offer(sign(0))
     assert alone.step() == 0
