@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from chainmemory.anchoring.gather import Gatherer
 from chainmemory.anchoring.health import WORKING, Health, Progress
 from chainmemory.anchoring.post import Post
@@ -24,7 +27,7 @@ class Bench:
         self._setup = Setup(station, self._post)
         self._recheck = Recheck(station, self._post)
         trusted: set[str] = set()
-        self._reconciler = Reconciler(station, self._post, trusted)
+        self._reconciler = Reconciler(station, self._post, self._recheck, trusted)
         self._gatherer = Gatherer(station, trusted)
         self._heads_at = float("-inf")
         self._submitter_checked = float("-inf")
@@ -39,14 +42,14 @@ class Bench:
         # A move to other contracts comes before the re-check: it empties what that would look at.
         contracts = self._setup.contracts(lease)
         self._recheck.run(lease, head)
-        used = station.gateway.nonce(station.signer.address)
-        sent, trouble = 0, None
+        used = cache(lambda: station.gateway.nonce(station.signer.address))
+        sent, late, trouble = 0, 0, None
         if contracts is not None and self._reconciled:
             # What the last block made room for goes out before that block is read, so the chain isn't idle.
             sent, trouble = self._send_due(lease, contracts, head, used)
         self._reconciler.run(lease, contracts, head, used)
         if contracts is not None and not self._reconciled:
-            sent, trouble = self._send_due(lease, contracts, head, used)
+            late, trouble = self._send_due(lease, contracts, head, used)
         self._reconciled = True
         if trouble is not None:
             raise trouble
@@ -58,15 +61,14 @@ class Bench:
             return Progress(
                 WORKING, "Deploying the contracts.", settled=settled, out=1, wait_s=station.options.poll_s
             )
-        with station.db.read() as tx:
-            out = sum(row.block_number is None for row in station.open_transactions(tx))
+        out = self._reconciler.out + late
         words = (
             f"{out} transaction{'s are' if out != 1 else ' is'} out." if out else "All that is due was sent."
         )
         wait_s = station.options.poll_s / 2 if out else station.options.poll_s
         # What was settled may be what others waited for.
         return Progress(
-            WORKING, words, sent=sent, settled=settled, out=out, wait_s=0.0 if settled else wait_s
+            WORKING, words, sent=sent + late, settled=settled, out=out, wait_s=0.0 if settled else wait_s
         )
 
     def look_again(self) -> None:
@@ -97,7 +99,7 @@ class Bench:
         self._heads_at = steady
 
     def _send_due(
-        self, lease: Lease, contracts: Contracts, head: Block, used: int
+        self, lease: Lease, contracts: Contracts, head: Block, used: Callable[[], int]
     ) -> tuple[int, ChainMemoryError | None]:
         """Send what is due; return how many transactions, and what stood in the way.
 
@@ -111,7 +113,7 @@ class Bench:
         except ChainMemoryError as error:
             return 0, error
 
-    def _send(self, lease: Lease, contracts: Contracts, head: Block, used: int) -> int:
+    def _send(self, lease: Lease, contracts: Contracts, head: Block, used: Callable[[], int]) -> int:
         station = self.station
         self._gatherer.gas_scale = self._reconciler.gas_scale
         drafts = self._gatherer.drafts(contracts, head.gas_limit, used)
@@ -119,8 +121,6 @@ class Bench:
             return 0
         self._check_submitter(contracts)
         station.step("planned")
-        with station.db.read() as tx:
-            taken = {row.nonce for row in station.open_transactions(tx) if row.block_number is None}
-        nonces = free_nonces(used, taken, len(drafts))
+        nonces = free_nonces(station, used(), len(drafts))
         fees = station.policy.quote(station.gateway.fee_market())
         return self._post.dispatch(lease, drafts, nonces, fees)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import orjson
@@ -78,15 +78,15 @@ class Gatherer:
         self.cadence = Cadence(station)
         self.gas_scale = 1.0
 
-    def drafts(self, contracts: Contracts, block_gas_limit: int, used: int) -> list[Draft]:
+    def drafts(self, contracts: Contracts, block_gas_limit: int, used: Callable[[], int]) -> list[Draft]:
         """Return the transactions to send now, in order; empty where nothing is due or there's no room.
 
-        `used` is the signer's nonce on the chain: what is below it takes no room any more.
+        `used` asks for the signer's nonce on the chain: what is below it takes no room any more.
         """
         options, now = self._station.options, self._station.clock.now()
         with self._station.db.read() as tx:
             out = self._station.open_transactions(tx)
-            unmined = {row.nonce: row for row in out if row.nonce >= used}
+            unmined = {row.nonce: row for row in out if row.nonce >= used()}
             limits = limits_for(
                 block_gas_limit,
                 gas_in_flight=sum(row.gas_limit for row in unmined.values()),

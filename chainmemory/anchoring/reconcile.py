@@ -10,10 +10,11 @@ After a crash this is the whole recovery, and it is the same path as on any othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from chainmemory.anchoring.post import Post
+from chainmemory.anchoring.recheck import Recheck
 from chainmemory.anchoring.settle import OPEN_ROWS, Judge, Verdicts
 from chainmemory.anchoring.setup import take_deployment
 from chainmemory.anchoring.station import DEPLOY, FILL, Contracts, Station
@@ -44,22 +45,25 @@ _STUCK_BLOCKS = 3
 class Reconciler:
     """Follows the station's open transactions, slot by slot."""
 
-    def __init__(self, station: Station, post: Post, trusted: set[str]) -> None:
+    def __init__(self, station: Station, post: Post, recheck: Recheck, trusted: set[str]) -> None:
         """Take a station; projects of which a state was found on the contract as ours join `trusted`."""
         self._station = station
         self._post = post
+        self._recheck = recheck
         self._trusted = trusted
         self._missing_since: dict[int, float] = {}
         self._first_seen: dict[int, tuple[float, int, int]] = {}
         self.settled = 0
         """Rows judged since the last look (whoever reads it resets it)."""
+        self.out = 0
+        """Transactions of ours that no block has taken yet, at the last look."""
         self.gas_scale = 1.0
 
-    def run(self, lease: Lease, contracts: Contracts | None, head: Block, used: int) -> None:
+    def run(self, lease: Lease, contracts: Contracts | None, head: Block, used: Callable[[], int]) -> None:
         """Bring every open transaction as far as the chain has come.
 
-        `contracts` may be None while they are being deployed; `used` is the signer's nonce on the chain.
-        Raises as `Post.push`.
+        `contracts` may be None while they are being deployed; `used` asks for the signer's nonce on the
+        chain. Raises as `Post.push`.
         """
         with self._station.db.read() as tx:
             open_now = self._station.open_transactions(tx)
@@ -67,17 +71,20 @@ class Reconciler:
             if row.status == MINED:
                 self._confirm(lease, contracts, row, head)
         unmined = [row for row in open_now if row.status in _UNMINED]
+        self.out = 0
         if not unmined:
             self._missing_since.clear()
             self._first_seen.clear()
             return
+        nonce = used()
         slots = [list(group) for _, group in groupby(unmined, key=lambda row: row.nonce)]
         for slot in slots:
-            if slot[0].nonce < used:
+            if slot[0].nonce < nonce:
                 self._collect(lease, contracts, slot, head)
-        waiting = [slot for slot in slots if slot[0].nonce >= used]
+        waiting = [slot for slot in slots if slot[0].nonce >= nonce]
+        self.out = len(waiting)
         if waiting:
-            self._close_gap(lease, used, waiting[0][0].nonce)
+            self._close_gap(lease, nonce, waiting[0][0].nonce)
             self._nudge(lease, waiting, head)
 
     # -- mined ------------------------------------------------------------------------------------
@@ -169,10 +176,18 @@ class Reconciler:
                 retry_at=station.clock.after(station.options.retry.wait(2)),
             )
             self._mark(tx, lease, row, CONFIRMED if receipt.succeeded else FAILED, receipt)
-        anchored = {entry.id for entry in verdicts.anchored}
-        self._trusted.update(r.subject for r in rows if r.kind == STATE and r.id in anchored)
+        self._trust(rows, verdicts)
+        self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})
         self.settled += verdicts.count
         station.step("settled")
+
+    def _trust(self, rows: Sequence[OutboxRow], verdicts: Verdicts) -> None:
+        """Trust projects whose states were written as ours; not those of which one was refused."""
+        anchored = {entry.id for entry in verdicts.anchored}
+        refused = verdicts.again.keys() | verdicts.conflicts.keys()
+        states = [row for row in rows if row.kind == STATE]
+        self._trusted.update(row.subject for row in states if row.id in anchored)
+        self._trusted.difference_update(row.subject for row in states if row.id in refused)
 
     def _failed(self, row: TransactionRow, receipt: Receipt) -> str:
         if receipt.gas_used >= row.gas_limit * 0.98:
@@ -199,6 +214,7 @@ class Reconciler:
             verdicts.write(tx, lease, now=station.clock.now(), retry_at=station.clock.now())
             for row in slot:
                 tx.transactions.mark(lease, row.tx_hash, DROPPED, now=station.clock.now())
+        self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})
         self.settled += verdicts.count
         station.step("asked")
 

@@ -143,7 +143,6 @@ class Setup:
         station = self._station
         with station.db.read() as tx:
             recorded = tx.deployments.of_chain(station.chain_id)
-            used = {row.nonce for row in station.open_transactions(tx)}
         missing = [name for name in CONTRACTS if name not in recorded and name not in deploying]
         if not station.options.deploys:
             raise NotDeployed(
@@ -162,7 +161,7 @@ class Setup:
             )
             for name in missing
         ]
-        nonces = free_nonces(station.gateway.nonce(signer), used, len(drafts))
+        nonces = free_nonces(station, station.gateway.nonce(signer), len(drafts))
         fees = station.policy.quote(station.gateway.fee_market())
         self._post.dispatch(lease, drafts, nonces, fees)
 
@@ -226,8 +225,19 @@ def check_submitter(station: Station, contracts: Contracts) -> None:
         )
 
 
-def free_nonces(used: int, taken: set[int], count: int) -> list[int]:
-    """Return the lowest `count` nonces from `used` on that none of our open transactions has. Pure."""
+def free_nonces(station: Station, used: int, count: int) -> list[int]:
+    """Return the lowest `count` nonces from `used` on that we signed nothing for, or gave it up.
+
+    What we signed keeps its nonce even where it was in a block already: a reorganisation may have freed it,
+    and then the old bytes are to have it again.
+    """
+    with station.db.read() as tx:
+        taken = tx.worker.nonces_from(station.chain_id, station.signer.address, used)
+    return lowest_free(used, taken, count)
+
+
+def lowest_free(used: int, taken: set[int], count: int) -> list[int]:
+    """Return the lowest `count` integers from `used` on that aren't taken. Pure."""
     nonces: list[int] = []
     nonce = used
     while len(nonces) < count:

@@ -29,6 +29,8 @@ from chainmemory.store.transactions import SIGNED
 
 # Rows that get a reason when the chain can't be worked with; more would say nothing more.
 _ROWS_WITH_REASON = 1_000
+# Wall clocks are corrected in small steps; more than this is a jump.
+_JUMP_S = 5.0
 
 
 class AnchorWorker:
@@ -64,6 +66,7 @@ class AnchorWorker:
         self._bench: Bench | None = None
         self._failures = 0
         self._stopped = False
+        self._offset: float | None = None
 
     def run_once(self) -> Progress:
         """Do one round and return what it came to.
@@ -103,7 +106,9 @@ class AnchorWorker:
     def _round(self, lease: Lease) -> Progress:
         self._step("leased")
         try:
-            progress = self._at_work(lease).round(lease)
+            bench = self._at_work(lease)
+            self._mind_the_clock(lease)
+            progress = bench.round(lease)
             if self._failures:
                 self._recovered(lease)
             self._health.report(lease, progress)
@@ -138,6 +143,15 @@ class AnchorWorker:
                 signer=self._signer.address,
             )
         return self._bench
+
+    def _mind_the_clock(self, lease: Lease) -> None:
+        """Make what waits for its next attempt due now where the wall clock jumped, for all it said."""
+        offset = self._clock.wall().timestamp() - self._clock.steady()
+        if self._offset is not None and abs(offset - self._offset) > _JUMP_S:
+            log.warning("the clock jumped", action="worker.clock_jumped", seconds=offset - self._offset)
+            with self._db.write() as tx:
+                tx.outbox.retry_now(lease, now=self._clock.now())
+        self._offset = offset
 
     def _recovered(self, lease: Lease) -> None:
         log.info("anchoring works again", action="worker.recovered", failures=self._failures)

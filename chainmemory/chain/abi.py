@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
+from chainmemory.chain.artifacts import load_artifact
 from chainmemory.chain.failures import CodeMismatch
 from chainmemory.chain.types import Log
 
@@ -31,6 +33,12 @@ class _EventType:
     name: str
     indexed: list[tuple[str, str]]
     plain: list[tuple[str, str]]
+
+
+@cache
+def abi_of(name: str) -> Abi:
+    """Return a compiled contract's ABI by its name."""
+    return Abi(load_artifact(name).abi)
 
 
 class Abi:

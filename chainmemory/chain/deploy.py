@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chainmemory.chain.abi import Abi, submitter_role
+from chainmemory.chain.abi import abi_of, submitter_role
 from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR, load_artifact
 from chainmemory.chain.failures import ChainUnavailable, CodeMismatch
 from chainmemory.chain.fees import FeePolicy
@@ -50,7 +50,7 @@ class Deployment:
 def creation_code(name: str, *, admin: str, submitter: str) -> bytes:
     """Return the data of the transaction that creates a contract; `submitter` is its first one."""
     artifact = load_artifact(name)
-    return artifact.bytecode + Abi(artifact.abi).encode_constructor(admin, submitter)
+    return artifact.bytecode + abi_of(name).encode_constructor(admin, submitter)
 
 
 def creation_gas(name: str) -> int:
@@ -86,7 +86,7 @@ def check_created(gateway: Gateway, name: str, receipt: Receipt) -> DeployedCont
     if not receipt.succeeded or receipt.contract_address is None:
         raise CodeMismatch(f"Deploying {name} failed in transaction {receipt.tx_hash}.")
     code_hash = check_code(gateway, name, receipt.contract_address)
-    abi = Abi(load_artifact(name).abi)
+    abi = abi_of(name)
     events = [event.name for log in receipt.logs if (event := abi.event(log)) is not None]
     if "RoleGranted" not in events:
         raise CodeMismatch(f"Deploying {name} in transaction {receipt.tx_hash} granted no role.")
@@ -141,7 +141,7 @@ def grant(
     """
     hashes = []
     for contract in (deployment.anchors, deployment.registry):
-        abi = Abi(load_artifact(contract.name).abi)
+        abi = abi_of(contract.name)
         data = abi.encode("grantRole", submitter_role(), submitter)
         receipt = _send(gateway, signer, contract.address, data, GRANT_GAS, policy, wait_s)
         if not receipt.succeeded:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chainmemory.chain.abi import Abi, Event, submitter_role
-from chainmemory.chain.artifacts import load_artifact
+from chainmemory.chain.abi import Event, abi_of, submitter_role
 from chainmemory.chain.failures import CodeMismatch
 from chainmemory.chain.gateway import BlockTag, Gateway
 from chainmemory.chain.outcome import ElementResult, Outcome
@@ -77,7 +76,7 @@ class MemoryRegistry:
     def __init__(self, gateway: Gateway, address: str) -> None:
         self._gateway = gateway
         self.address = address
-        self.abi = Abi(load_artifact(NAME).abi)
+        self.abi = abi_of(NAME)
 
     # -- reading ----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, or_, select, update
 
 from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.sql import Session, Statement
@@ -80,6 +80,17 @@ _MARK = Statement(
     "tx",
 )
 _GET = Statement(select(*_COLUMNS).where(_T.tx_hash == bindparam("tx")), "tx")
+_OPEN = Statement(
+    select(*_COLUMNS)
+    .where(
+        _T.chain_id == bindparam("chain"),
+        _T.signer == bindparam("who"),
+        or_(*(_T.status == status for status in OPEN)),
+    )
+    .order_by(_T.nonce, _T.created_at),
+    "chain",
+    "who",
+)
 _HIGHEST_NONCE = Statement(
     select(func.max(_T.nonce)).where(
         _T.chain_id == bindparam("chain"), _T.signer == bindparam("who"), _T.status != DROPPED
@@ -130,12 +141,7 @@ class Transactions:
         """Return a signer's transactions that are signed, sent or mined but not confirmed, by nonce,
         oldest first.
         """
-        query = (
-            select(*_COLUMNS)
-            .where(_T.chain_id == chain_id, _T.signer == signer, _T.status.in_(OPEN))
-            .order_by(_T.nonce, _T.created_at)
-        )
-        return [_transaction(row) for row in self._session.query(query)]
+        return [_transaction(row) for row in self._session.all(_OPEN, (chain_id, signer))]
 
     def of_nonce(self, chain_id: int, signer: str, nonce: int) -> list[TransactionRow]:
         """Return every transaction signed for this nonce (replacements share one), oldest first."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.outbox_rows import ANCHORED, CONFLICT, COVERED, MEMORY, PENDING, STATE, SUBMITTED
 from chainmemory.store.outbox_rows import FAILED as FAILED_ROW
 from chainmemory.store.sql import Session, Statement, one_of
 from chainmemory.store.tables import chain_transactions, memories, outbox, worker_status
-from chainmemory.store.transactions import CONFIRMED, DROPPED, FAILED, MINED, SENT, SIGNED
+from chainmemory.store.transactions import CONFIRMED, DROPPED, FAILED, MINED, REPLACED, SENT, SIGNED
 
 
 class WorkerStatus(NamedTuple):
@@ -80,6 +80,18 @@ _TX_HASHES = Statement(
     "chain",
     "who",
     "at",
+)
+_NONCES = Statement(
+    select(_T.nonce).where(
+        _T.chain_id == bindparam("chain"),
+        _T.signer == bindparam("who"),
+        _T.nonce >= bindparam("first"),
+        # Named one by one, so that the index is of use.
+        or_(*(_T.status == status for status in (SIGNED, SENT, MINED, CONFIRMED, FAILED, REPLACED))),
+    ),
+    "chain",
+    "who",
+    "first",
 )
 _REOPEN = Statement(
     update(chain_transactions)
@@ -151,6 +163,10 @@ class Worker:
             _T.block_number > number,
         )
         return [row[0] for row in self._session.query(query)]
+
+    def nonces_from(self, chain_id: int, signer: str, first: int) -> set[int]:
+        """Return the nonces from `first` on that a transaction not given up was signed for, mined or not."""
+        return {int(row[0]) for row in self._session.all(_NONCES, (chain_id, signer, first))}
 
     def reopen(self, lease: Lease, tx_hash: str, *, now: str) -> None:
         """Take a transaction back to `sent`: its block is no longer in the chain."""

@@ -28,13 +28,13 @@ def worker_on(
 
 
 def drain(worker: AnchorWorker, *, mine: TesterChain | None = None, rounds: int = 40) -> list[Progress]:
-    """Do rounds until one has nothing to do, with a block after each where the chain makes none by itself."""
+    """Do rounds until two in a row have nothing to do; `mine` makes a block after each."""
     done: list[Progress] = []
     for _ in range(rounds):
         done.append(worker.run_once())
         if mine is not None:
             mine.mine()
-        if not (done[-1].sent or done[-1].settled or done[-1].out or done[-1].error):
+        if not any(last.sent or last.settled or last.out or last.error for last in done[-2:]):
             return done
     raise AssertionError(f"still busy after {rounds} rounds: {done[-1]}")
 

@@ -245,6 +245,29 @@ def test_a_clock_that_jumps_an_hour_holds_nothing_up(db: Database, chain: Tester
     assert [row.status for row in rows_of(db, MEMORY, person.account_id)] == ["anchored", "anchored"]
 
 
+def test_a_next_attempt_an_hour_away_by_a_clock_that_was_wrong_is_made_now(
+    db: Database, chain: TesterChain
+) -> None:
+    offset = [3600.0]
+    clock = Jumping(offset)
+    worker = AnchorWorker(db, chain.gateway, chain.signer, chain.options, clock=clock)
+    drain(worker)
+    person = create_account(db)
+    save(db, person, "one")
+    with db.write() as tx:
+        (lease,) = tx.leases.all()
+        row = tx.outbox.get(MEMORY, person.account_id, 1)
+        assert row is not None
+        tx.outbox.mark_failed(lease, [row.id], reason="away", next_attempt_at=clock.after(5))
+
+    drain(worker)
+    assert [row.status for row in rows_of(db, MEMORY, person.account_id)] == ["failed"]
+    offset[0] = 0
+    drain(worker)
+
+    assert [row.status for row in rows_of(db, MEMORY, person.account_id)] == ["anchored"]
+
+
 def test_a_backlog_is_drained_by_a_worker_that_dies_again_and_again(
     db: Database, chain: TesterChain, tmp_path: Path
 ) -> None:

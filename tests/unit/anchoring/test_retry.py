@@ -6,7 +6,7 @@ import pytest
 
 from chainmemory.anchoring.post import NotEnoughFunds
 from chainmemory.anchoring.retry import Retry, RetryPolicy, Stop, decide
-from chainmemory.anchoring.setup import NotDeployed, NotSubmitter, free_nonces
+from chainmemory.anchoring.setup import NotDeployed, NotSubmitter, lowest_free
 from chainmemory.chain.failures import (
     ChainUnavailable,
     CodeMismatch,
@@ -57,7 +57,7 @@ def test_what_only_a_person_can_put_right_stops_the_worker(error: ChainMemoryErr
         (5, {5}, 0, []),
     ],
 )
-def test_the_lowest_free_nonces_are_taken_first(
+def test_the_lowest_lowest_free_are_taken_first(
     used: int, taken: set[int], count: int, nonces: list[int]
 ) -> None:
-    assert free_nonces(used, taken, count) == nonces
+    assert lowest_free(used, taken, count) == nonces
