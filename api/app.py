@@ -9,7 +9,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.door import Call, Door, Doors
 from api.openapi import DoorRoute, complete
@@ -50,9 +50,19 @@ class ChainMemoryAPI(FastAPI):
         self.router.routes.extend(DoorRoute(door) for door in self.doors)
         self.router.default = not_found
 
+        self._shell = Shell(self.site, self.doors, self.router)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request through the shell alone; FastAPI's own telemetry asks the environment each time."""
+        if scope["type"] == "http":
+            scope["app"] = self
+            await self._shell(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
     def build_middleware_stack(self) -> ASGIApp:
         """Return the shell; it answers every error itself, so there is nothing to wrap."""
-        return Shell(self.site, self.doors, self.router)
+        return self._shell
 
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document."""

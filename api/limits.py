@@ -13,6 +13,7 @@ from chainmemory.errors import RateLimited, TooLarge
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
+IN_LOOP_BYTES = 16 * 1024  # a larger body is worked on in the pool, so that it doesn't hold up the others
 MAX_ADDRESSES = 10_000  # addresses remembered at once; the longest unseen is dropped
 
 

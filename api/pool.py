@@ -54,22 +54,25 @@ class Pool:
             try:
                 result = work(*args)
             except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
-                _tell(loop, _fail, future, error)
+                tell(loop, fail, future, error)
             else:
-                _tell(loop, _settle, future, result)
+                tell(loop, settle, future, result)
             del job, work, args, future
 
 
-def _tell(loop: asyncio.AbstractEventLoop, done: Callable[..., None], *args: Any) -> None:
+def tell(loop: asyncio.AbstractEventLoop, done: Callable[..., None], *args: Any) -> None:
+    """Call `done` in the loop, from another thread; a loop that is gone has nobody to tell."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(done, *args)
 
 
-def _settle(future: asyncio.Future[Any], result: Any) -> None:
+def settle(future: asyncio.Future[Any], result: Any) -> None:
+    """Answer whoever waits, unless they gave up."""
     if not future.done():
         future.set_result(result)
 
 
-def _fail(future: asyncio.Future[Any], error: BaseException) -> None:
+def fail(future: asyncio.Future[Any], error: BaseException) -> None:
+    """Raise where somebody waits, unless they gave up."""
     if not future.done():
         future.set_exception(error)

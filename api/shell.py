@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl
 from api.auth import check_may_create_accounts, key_in
 from api.door import Answer, Call, Door
 from api.errors import MethodNotAllowed, encode, envelope, headers_of, status_of
-from api.limits import ClientGone, Receive, read_body
+from api.limits import IN_LOOP_BYTES, ClientGone, Receive, read_body
 from api.site import Site
 from chainmemory.engine.callers import Caller
 from chainmemory.engine.once import MAX_KEY_LENGTH, Once, Written
@@ -59,6 +59,7 @@ class Shell:
         started = time.perf_counter()
         method = scope["method"]
         door = methods.get("GET" if method == "HEAD" else method)
+        self._site.in_flight += 1
         try:
             if door is None:
                 raise MethodNotAllowed(sorted(methods))
@@ -69,6 +70,8 @@ class Shell:
             answer = door.refuse(error) if door and door.refuse else error_answer(error)
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer and the log the place
             answer = _unexpected(scope)
+        finally:
+            self._site.in_flight -= 1
         status = answer.status or (door.status if door else 200)
         await _send(send, answer, status)
         route = next(iter(methods.values())).path
@@ -110,7 +113,10 @@ class Shell:
         call = Call(site, engine, caller, {}, {}, None, raw, None, raw_headers, peer, scope["scheme"])
         query = scope["query_string"]
         if door.in_loop:
-            _check(door, call, params, query, headers)
+            if len(raw) <= IN_LOOP_BYTES:
+                _check(door, call, params, query, headers)
+            else:
+                await site.pool.run(_check, door, call, params, query, headers)
             return _answer(await door.handler(call))
         return await site.pool.run(_work, door, call, params, query, headers)
 

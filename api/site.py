@@ -7,6 +7,7 @@ import httpx
 from api.limits import RateLimiter
 from api.metrics import Metrics
 from api.pool import Pool
+from api.saving import Saver
 from chainmemory.engine.runtime import Engine
 from chainmemory.errors import Unavailable
 from chainmemory.settings import Settings
@@ -23,6 +24,9 @@ class Site:
         self.limiter = RateLimiter(settings.public_rate_per_minute, settings.public_rate_burst)
         self.metrics = Metrics()
         self.pool = Pool(THREADS)
+        self.in_flight = 0
+        """Requests being served at this moment (from the event loop alone)."""
+        self._saver: Saver | None = None
         self._engine: Engine | None = None
         self._http: httpx.AsyncClient | None = None
 
@@ -42,17 +46,34 @@ class Site:
     def engine(self) -> Engine:
         """The open engine. Raises Unavailable before start-up and after shut-down."""
         if self._engine is None:
-            raise Unavailable("The server is starting or stopping; try again in a moment.")
+            raise _not_running()
         return self._engine
+
+    @property
+    def saver(self) -> Saver:
+        """Where single saves go. Raises Unavailable as `engine` does."""
+        if self._saver is None:
+            raise _not_running()
+        return self._saver
 
     def open(self) -> None:
         """Open the engine. Raises ConfigurationError, Unavailable."""
-        self._engine = Engine.open(self.settings)
+        engine = Engine.open(self.settings)
+        self._saver = Saver(engine, lambda: self.in_flight)
+        self._saver.start()
         self.pool.start()
+        self._engine = engine
 
     def close(self) -> None:
         """Let running requests end, then close the engine."""
         engine, self._engine = self._engine, None
+        saver, self._saver = self._saver, None
+        if saver is not None:
+            saver.close()
         self.pool.close()
         if engine is not None:
             engine.close()
+
+
+def _not_running() -> Unavailable:
+    return Unavailable("The server is starting or stopping; try again in a moment.")

@@ -62,7 +62,7 @@ def run_api(settings: Settings) -> None:
     config = uvicorn.Config(
         watched,
         loop="uvloop",
-        http="httptools",
+        http=importlib.import_module("api.protocol").WholeAnswers,
         lifespan="on",
         log_config=None,
         access_log=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +24,7 @@ from chainmemory.engine.memory_input import (
 )
 from chainmemory.engine.once import Once, Written, write
 from chainmemory.engine.projects import ensure_open
-from chainmemory.errors import Invalid
+from chainmemory.errors import ChainMemoryError, Invalid, Unavailable
 from chainmemory.protocol.canonical import canonical
 from chainmemory.protocol.event import DEFAULT_KIND, build_header
 from chainmemory.protocol.hashing import hex32, tagged_hash
@@ -40,7 +40,18 @@ if TYPE_CHECKING:
     from chainmemory.engine.runtime import Engine
 
 # What `save`, `save_batch` and `save_sealed` take, beside them.
-__all__ = ["BATCH", "SAVE", "SEALED", "save", "save_batch", "save_sealed", "seal_tags"]
+__all__ = [
+    "BATCH",
+    "SAVE",
+    "SEALED",
+    "Save",
+    "save",
+    "save_batch",
+    "save_each",
+    "save_now",
+    "save_sealed",
+    "seal_tags",
+]
 
 EVENT_TAG: Final = "CM_MEMORY_EVENT_V1"
 
@@ -72,6 +83,67 @@ def save(engine: Engine, caller: Caller, once: Once | None, fields: dict[str, An
     """
     new, vault = [_from_fields(fields)], engine.vault(caller.account_id)
     return write(engine, caller, once, lambda tx: _append(vault, tx, new)[0], numbers=_own_number)
+
+
+@dataclass(frozen=True, slots=True)
+class Save:
+    """One save of `save_each`: who saves, and what (as SAVE returns it)."""
+
+    caller: Caller
+    fields: dict[str, Any]
+
+
+def save_each(engine: Engine, saves: Sequence[Save]) -> list[Written | Exception]:
+    """Save several memories, of whatever accounts, that have nothing to do with each other.
+
+    They share one transaction where none of them is refused; otherwise each gets one of its own. Returns an
+    answer or an exception for each, in order.
+    """
+    try:
+        return list(engine.db.transact(_together(engine, saves)))
+    except Unavailable as error:
+        return [error] * len(saves)
+    except ChainMemoryError as error:
+        if len(saves) == 1:
+            return [error]
+    return [_save_alone(engine, one) for one in saves]
+
+
+def save_now(engine: Engine, one: Save, *, wait_s: float) -> Written:
+    """Save one memory if the turn to write comes within `wait_s`, for a caller that must not be kept waiting.
+
+    Raises Unavailable, with nothing saved, where it doesn't; else as `save`.
+    """
+    (written,) = engine.db.transact_now(_together(engine, [one]), wait_s=wait_s)
+    return written
+
+
+def _together(engine: Engine, saves: Sequence[Save]) -> Callable[[Tx], list[Written]]:
+    """Prepare saves for one transaction."""
+    places: dict[str, list[int]] = {}
+    for place, one in enumerate(saves):
+        places.setdefault(one.caller.account_id, []).append(place)
+    # Accounts are locked in one order, whoever else saves for the same ones.
+    works = [
+        (engine.vault(account_id), mine, [_from_fields(saves[place].fields) for place in mine])
+        for account_id, mine in sorted(places.items())
+    ]
+
+    def work(tx: Tx) -> list[Written]:
+        answers: dict[int, Written] = {}
+        for vault, mine, new in works:
+            for place, answer in zip(mine, _append(vault, tx, new), strict=True):
+                answers[place] = Written(answer)
+        return [answers[place] for place in range(len(saves))]
+
+    return work
+
+
+def _save_alone(engine: Engine, one: Save) -> Written | Exception:
+    try:
+        return save(engine, one.caller, None, one.fields)
+    except ChainMemoryError as error:
+        return error
 
 
 def save_batch(engine: Engine, caller: Caller, once: Once | None, fields: dict[str, Any]) -> Written:

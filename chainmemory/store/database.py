@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
@@ -11,7 +12,7 @@ from typing import TypeVar
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from chainmemory.errors import ConfigurationError, Conflict
+from chainmemory.errors import ConfigurationError, Conflict, Unavailable
 from chainmemory.store.backend import Backend, in_session
 from chainmemory.store.groups import GroupCommit
 from chainmemory.store.migrate import migrate
@@ -83,6 +84,19 @@ class Database:
                 if error.code != "try_again" or attempt == _ATTEMPTS - 1:
                     raise
         raise AssertionError("unreachable")
+
+    def transact_now(self, work: Callable[[Tx], T], *, wait_s: float) -> T:
+        """Run `work` as `transact` does, if the turn to write comes within about `wait_s` seconds.
+
+        For a caller that must not be kept waiting, such as an event loop. Raises Unavailable, with nothing
+        done, where the turn doesn't come; always on PostgreSQL, where each statement is a wait of its own.
+        """
+        if not isinstance(self._backend, SqliteBackend):
+            raise Unavailable("This store can't be written to without waiting.", code="busy")
+        with in_session(self._backend, partial(self._backend.begin_write, wait_s)) as session:
+            result = work(tx_of(session))
+            self._backend.commit(session)
+        return result
 
     def _run(self, work: Callable[[Tx], T]) -> T:
         if self._groups is not None:

@@ -54,20 +54,20 @@ class SqliteBackend:
         self._readers: list[Session] = []
         self._closed = False
 
-    def begin_write(self) -> Session:
-        """Wait for this thread's turn and begin immediately."""
+    def begin_write(self, wait_s: float = _WAIT_S) -> Session:
+        """Wait for this thread's turn, for at most about `wait_s` at each door, and begin immediately."""
         me = threading.get_ident()
         if self._turn_of == me:
             raise RuntimeError("a write transaction is already open in this thread")
-        if not self._turn.acquire(timeout=_WAIT_S):
+        if not self._turn.acquire(timeout=wait_s):
             raise Unavailable("The store is busy with other writes; try again.")
         self._turn_of = me
         try:
             if self._writer is None:
                 self._writer = self._open()
-            self._turnstile.enter(_WAIT_S)
+            self._turnstile.enter(wait_s)
             try:
-                self._writer.raw.execute("BEGIN IMMEDIATE")
+                _begin_immediate(self._writer, wait_s)
             finally:
                 self._turnstile.leave()
         except BaseException:
@@ -156,6 +156,17 @@ class SqliteBackend:
             raw.execute(pragma)
         _use_wal(raw)
         return raw
+
+
+def _begin_immediate(session: Session, wait_s: float) -> None:
+    if wait_s == _WAIT_S:
+        session.raw.execute("BEGIN IMMEDIATE")
+        return
+    session.raw.execute(f"PRAGMA busy_timeout={int(wait_s * 1000)}")
+    try:
+        session.raw.execute("BEGIN IMMEDIATE")
+    finally:
+        session.raw.execute(f"PRAGMA busy_timeout={int(_WAIT_S * 1000)}")
 
 
 def _use_wal(raw: Any) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import uvicorn
 
 from api.app import ChainMemoryAPI, create_app
+from api.protocol import WholeAnswers
 from chainmemory.engine.runtime import Engine
 from chainmemory.settings import Settings
 
@@ -81,7 +82,7 @@ def serving(home: Path, **given: Any) -> Iterator[Served]:
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http="httptools",
+        http=WholeAnswers,
         lifespan="on",
         log_config=None,
         access_log=False,
