@@ -15,6 +15,7 @@ from api.answers import (
     one_of,
 )
 from api.door import Call, Doors
+from api.limits import IN_LOOP_BYTES
 from chainmemory.engine import memory_save
 from chainmemory.engine.once import Written
 
@@ -82,8 +83,11 @@ _BODY_EXAMPLE = {
     example=_SAVED,
     errors=(409,),
 )
-def save_memory(call: Call) -> Written:
-    return memory_save.save(call.engine, call.caller, call.once, call.body)
+async def save_memory(call: Call) -> Written:
+    if call.once is not None:
+        return await call.site.pool.run(memory_save.save, call.engine, call.caller, call.once, call.body)
+    small = len(call.raw) <= IN_LOOP_BYTES
+    return await call.site.saver.save(memory_save.Save(call.caller, call.body), small=small)
 
 
 @doors.post(
