@@ -108,7 +108,7 @@ class World:
 @contextmanager
 def served(app: ChainMemoryAPI) -> Iterator[str]:
     """Serve an application by uvicorn on a free port; yield its address."""
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None))
     thread = threading.Thread(target=server.run)
     thread.start()
     try:

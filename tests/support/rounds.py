@@ -34,7 +34,8 @@ def drain(worker: AnchorWorker, *, mine: TesterChain | None = None, rounds: int 
         done.append(worker.run_once())
         if mine is not None:
             mine.mine()
-        if not any(last.sent or last.settled or last.out or last.error for last in done[-2:]):
+        idle = [not (last.sent or last.settled or last.out or last.error) for last in done[-2:]]
+        if idle == [True, True]:
             return done
     raise AssertionError(f"still busy after {rounds} rounds: {done[-1]}")
 
@@ -74,6 +75,13 @@ class Work:
             append_state(db, self.person, self.project, version, cited=[("dec_0001", version)])
             for version in (1, 2)
         ]
+
+    def add(self) -> None:
+        """Save another memory, and a state that cites it."""
+        self.memories += save(self.db, self.person, f"memory {len(self.memories) + 1}")
+        version = len(self.states) + 1
+        cited = [("dec_0001", len(self.memories))]
+        self.states.append(append_state(self.db, self.person, self.project, version, cited=cited))
 
     @property
     def rows(self) -> list[OutboxRow]:

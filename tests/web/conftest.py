@@ -13,9 +13,13 @@ from playwright.sync_api import Browser, sync_playwright
 SHOTS = os.environ.get("CHAINMEMORY_TEST_SCREENSHOTS")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """Give a headless Chromium of this machine."""
+    """Give a headless Chromium of this machine.
+
+    Playwright's event loop counts as running in this thread while it lives, so it ends with its file: tests
+    of asyncio may come after it in the same process.
+    """
     program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

@@ -33,7 +33,7 @@ from tests.support.rounds import rows_of, transactions
 from tests.support.saving import Person, append_state, create_account, create_project, save
 
 # Steps are the worker's own: effects between which anything may happen. A release's fault run takes more.
-STEPS = int(os.environ.get("CHAINMEMORY_TEST_SIMULATION_STEPS", "3000"))
+STEPS = int(os.environ.get("CHAINMEMORY_TEST_SIMULATION_STEPS", "2000"))
 STEPS_A_WORLD = 600
 SIGNER = Signer.from_key(SIGNER_KEY)
 

@@ -49,9 +49,9 @@ def test_a_line_says_what_when_and_where(lines: Any) -> None:
 
 
 def test_lines_of_other_libraries_have_an_action_too(lines: Any) -> None:
-    standard.getLogger("uvicorn.error").warning("odd %s", "thing")
+    standard.getLogger("some.library").warning("odd %s", "thing")
     [line] = lines()
-    assert (line["action"], line["event"]) == ("uvicorn.error", "odd thing")
+    assert (line["action"], line["event"]) == ("some.library", "odd thing")
 
 
 def test_other_libraries_stay_quiet_below_warnings(lines: Any) -> None:
