@@ -14,6 +14,7 @@ from eth_hash.auto import keccak
 from chainmemory.errors import IntegrityError, Invalid
 from chainmemory.protocol.evidence import Proof
 from chainmemory.protocol.hashing import hex32, parse_hex32
+from chainmemory.protocol.rfc9162 import climb, path_to_root, raise_levels
 
 LEAF_TAG: Final = keccak(b"CM_ANCHOR_LEAF_V1")
 NODE_TAG: Final = keccak(b"CM_ANCHOR_NODE_V1")
@@ -34,11 +35,7 @@ class StateTree:
     def __init__(self, states: Sequence[State]) -> None:
         if not states:
             raise Invalid("a root needs at least one state")
-        self._levels = [[_leaf(state) for state in states]]
-        while len(below := self._levels[-1]) > 1:
-            level = [_node(*below[left : left + 2]) for left in range(0, len(below) - 1, 2)]
-            # A node without a sibling moves up as it is: no leaf is ever doubled.
-            self._levels.append(level + below[len(level) * 2 :])
+        self._levels = raise_levels([_leaf(state) for state in states], _node)
 
     @property
     def root(self) -> str:
@@ -50,12 +47,7 @@ class StateTree:
         size = len(self._levels[0])
         if not 0 <= index < size:
             raise IndexError(f"state {index} of {size}")
-        path, position = [], index
-        for level in self._levels[:-1]:
-            if (sibling := position ^ 1) < len(level):
-                path.append(hex32(level[sibling]))
-            position >>= 1
-        return Proof(index, size, path)
+        return Proof(index, size, path_to_root(self._levels, index))
 
 
 def verify_state_in_root(state: State, proof: Proof, root: str) -> None:
@@ -64,21 +56,7 @@ def verify_state_in_root(state: State, proof: Proof, root: str) -> None:
     Says nothing on whether the root is on chain. Source: RFC 9162 §2.1.3.2.
     Raises: IntegrityError if the proof doesn't hold; Invalid if a hash in it has no hex32 form.
     """
-    position, last, reached = proof.index, proof.size - 1, _leaf(state)
-    if not 0 <= position <= last:
-        raise IntegrityError(f"the proof's index {position} is not below its tree size {proof.size}")
-    for step in proof.path:
-        if last == 0:
-            raise IntegrityError("the proof's path is longer than its tree is high")
-        if position & 1 or position == last:
-            reached = _node(parse_hex32(step), reached)
-            while not position & 1 and position:
-                position, last = position >> 1, last >> 1
-        else:
-            reached = _node(reached, parse_hex32(step))
-        position, last = position >> 1, last >> 1
-    if last != 0:
-        raise IntegrityError("the proof's path is shorter than its tree is high")
+    reached = climb(_leaf(state), proof.index, proof.size, proof.path, _node)
     if reached != parse_hex32(root):
         raise IntegrityError("the proof leads to another root")
 

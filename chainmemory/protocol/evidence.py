@@ -10,6 +10,7 @@ from typing import Final
 
 from chainmemory.errors import IntegrityError, Invalid, NotFound
 from chainmemory.protocol.hashing import ZERO, hex32, parse_hex32
+from chainmemory.protocol.rfc9162 import climb, path_to_root, raise_levels
 
 _LEAF: Final = b"CM_EVIDENCE_LEAF_V1\x00"
 _NODE: Final = b"CM_EVIDENCE_NODE_V1\x00"
@@ -39,26 +40,7 @@ def verify_inclusion(event_hash: str, proof: Proof, root: str) -> None:
 
     Raises: IntegrityError if it doesn't hold; Invalid if a hash in it has no hex32 form.
     """
-    index, size = proof.index, proof.size
-    if type(index) is not int or type(size) is not int or not 0 <= index < size:
-        raise IntegrityError(f"the proof's leaf index {index} is not below its tree size {size}")
-    position, last = index, size - 1
-    reached = _leaf(parse_hex32(event_hash))
-    for step in proof.path:
-        sibling = parse_hex32(step)
-        if last == 0:
-            raise IntegrityError("the proof's path is longer than its tree is high")
-        if position & 1 or position == last:
-            reached = _node(sibling, reached)
-            while not position & 1 and position:
-                position >>= 1
-                last >>= 1
-        else:
-            reached = _node(reached, sibling)
-        position >>= 1
-        last >>= 1
-    if last != 0:
-        raise IntegrityError("the proof's path is shorter than its tree is high")
+    reached = climb(_leaf(parse_hex32(event_hash)), proof.index, proof.size, proof.path, _node)
     if reached != parse_hex32(root):
         raise IntegrityError("the proof leads to another root")
 
@@ -74,9 +56,7 @@ class EvidenceTree:
 
     def __init__(self, hashes: list[bytes], levels: list[list[bytes]] | None = None) -> None:
         self._hashes = hashes
-        # _levels[0] are the leaves, the last level is the root alone; an odd node moves up unchanged, which
-        # is RFC 9162's split at the largest power of two. Made when the root is first asked for.
-        self._levels = levels
+        self._levels = levels  # made when the root is first asked for
 
     @classmethod
     def of(cls, hashes: Iterable[str]) -> EvidenceTree:
@@ -97,7 +77,8 @@ class EvidenceTree:
                 leaves.insert(at, _leaf(new))
         if merged is self._hashes:
             return self
-        return EvidenceTree(merged, _raise(leaves, self._levels, first) if leaves and self._levels else None)
+        kept = leaves and self._levels
+        return EvidenceTree(merged, raise_levels(leaves, _node, kept, first) if leaves and kept else None)
 
     @property
     def root(self) -> str:
@@ -110,13 +91,7 @@ class EvidenceTree:
         index = bisect_left(self._hashes, wanted)
         if index == len(self._hashes) or self._hashes[index] != wanted:
             raise NotFound("this event hash is not among the evidence")
-        path, position = [], index
-        for level in self._nodes()[:-1]:
-            sibling = position ^ 1
-            if sibling < len(level):
-                path.append(hex32(level[sibling]))
-            position >>= 1
-        return Proof(index, len(self._hashes), path)
+        return Proof(index, len(self._hashes), path_to_root(self._nodes(), index))
 
     def __contains__(self, event_hash: object) -> bool:
         try:
@@ -140,26 +115,11 @@ class EvidenceTree:
 
     def _nodes(self) -> list[list[bytes]]:
         if self._levels is None:
-            self._levels = _raise([_leaf(value) for value in self._hashes], [], 0)
+            self._levels = raise_levels([_leaf(value) for value in self._hashes], _node)
         return self._levels
 
 
 EMPTY: Final = EvidenceTree([])
-
-
-def _raise(leaves: list[bytes], old: list[list[bytes]], first: int) -> list[list[bytes]]:
-    """Compute the levels above `leaves`, with `old`'s nodes that cover only leaves left of `first`."""
-    levels = [leaves]
-    while len(levels[-1]) > 1:
-        below, height = levels[-1], len(levels)
-        # These nodes are full: each covers 2^height leaves, all of them left of the first change.
-        level = old[height][: first >> height] if height < len(old) else []
-        pairs = range(2 * len(level), len(below) - 1, 2)
-        level.extend([_node(below[left], below[left + 1]) for left in pairs])
-        if len(below) % 2:
-            level.append(below[-1])
-        levels.append(level)
-    return levels
 
 
 def _leaf(value: bytes) -> bytes:
