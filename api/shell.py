@@ -67,7 +67,9 @@ class Shell:
         except ClientGone:
             return
         except ChainMemoryError as error:
-            answer = door.refuse(error) if door and door.refuse else error_answer(error)
+            # A wrong method is told as the address's other doors tell their errors.
+            refuse = (door or next(iter(methods.values()))).refuse
+            answer = refuse(error) if refuse else error_answer(error)
         except Exception:  # noqa: BLE001 - whatever it was, the client gets an answer and the log the place
             answer = _unexpected(scope)
         finally:

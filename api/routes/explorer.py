@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.answers import TEXT
 from api.door import Answer, Call, Doors
-from api.errors import status_of
+from api.errors import MethodNotAllowed, headers_of, status_of
 from api.web.look import UI
 from api.web.pages import HTML, page
 from chainmemory.engine.explorer import names
@@ -43,6 +43,10 @@ def refuse(error: ChainMemoryError) -> Answer:
     status = status_of(error)
     if isinstance(error, NotFound | Invalid):
         return page("explorer/missing.html", 404, ui=UI, said=error.message)
+    if isinstance(error, MethodNotAllowed):
+        answer = page("explorer/trouble.html", status, ui=UI, kind="method", wait=None)
+        answer.headers = (*answer.headers, *headers_of(error))
+        return answer
     if isinstance(error, RateLimited):
         wait = int(error.details.get("retry_after", 1))
         answer = page("explorer/trouble.html", status, ui=UI, kind="rate", wait=wait)

@@ -66,13 +66,17 @@ class Harmless(HTMLParser):
 def check_safe(answer: httpx.Response) -> None:
     """A page of ours, whatever was asked: no crash, strict headers, no markup of a stranger's."""
     assert answer.status_code in (200, 303, 404), f"{answer.status_code} {answer.url} {answer.text[:200]}"
+    check_headers(answer)
+    Harmless().feed(answer.text)
+    assert "\u202e" not in answer.text
+    assert "\x00" not in answer.text
+
+
+def check_headers(answer: httpx.Response) -> None:
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert answer.headers["content-security-policy"] == CSP
     assert answer.headers["x-content-type-options"] == "nosniff"
     assert answer.headers["cache-control"] == "no-store"
-    Harmless().feed(answer.text)
-    assert "\u202e" not in answer.text
-    assert "\x00" not in answer.text
 
 
 @pytest.mark.parametrize("odd", ODD, ids=range(len(ODD)))
@@ -114,8 +118,13 @@ def test_paths_that_are_no_text_are_pages(world: World, path: str) -> None:
     assert answer.status_code == 404
 
 
-def test_a_post_is_refused(world: World) -> None:
-    assert world.http.post("/explorer").status_code == 405
+@pytest.mark.parametrize("path", ["/explorer", "/explorer/tx/0x12", "/explorer/none/such"])
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_another_method_is_refused_by_a_page(world: World, method: str, path: str) -> None:
+    answer = world.http.request(method, path)
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert "Nothing can be sent here" in answer.text
+    check_headers(answer)
 
 
 def test_a_head_has_the_headers_and_no_body(world: World) -> None:
