@@ -31,12 +31,12 @@ def get_signers_at_hash(context: Context, block_hash: bytes) -> list[str]:
 
 @method("clique_getSnapshot", LATEST_NUMBER)
 def get_snapshot(context: Context, ref: BlockRef) -> Any:
-    return _shape(_snapshot(context, ref))
+    return _shape(_snapshot(context, ref), context.genesis.epoch)
 
 
 @method("clique_getSnapshotAtHash", params.hash32)
 def get_snapshot_at_hash(context: Context, block_hash: bytes) -> Any:
-    return _shape(_snapshot(context, BlockRef(hash=block_hash)))
+    return _shape(_snapshot(context, BlockRef(hash=block_hash)), context.genesis.epoch)
 
 
 @method("clique_getSigner", LATEST)
@@ -91,25 +91,27 @@ def _snapshot(context: Context, ref: BlockRef) -> Snapshot:
     return context.chain.consensus_context.snapshots.after(bytes(header.hash))
 
 
-def _shape(snapshot: Snapshot) -> dict[str, Any]:
+def _shape(snapshot: Snapshot, epoch: int) -> dict[str, Any]:
     subjects = sorted({vote.subject for vote in snapshot.votes})
     tally = {}
     for subject in subjects:
         authorize, votes = snapshot.tally(subject)
         tally[hexed(subject)] = {"authorize": authorize, "votes": votes}
+    votes = [
+        {
+            "signer": hexed(vote.signer),
+            "block": vote.block,
+            "address": hexed(vote.subject),
+            "authorize": vote.authorize,
+        }
+        for vote in snapshot.votes
+    ]
     return {
         "number": snapshot.number,
         "hash": hexed(snapshot.hash),
         "signers": {hexed(signer): {} for signer in snapshot.signers},
         "recents": {str(number): hexed(signer) for number, signer in snapshot.recents},
-        "votes": [
-            {
-                "signer": hexed(vote.signer),
-                "block": vote.block,
-                "address": hexed(vote.subject),
-                "authorize": vote.authorize,
-            }
-            for vote in snapshot.votes
-        ],
+        # geth forgets the list itself at a checkpoint, and then tells it as null.
+        "votes": votes if snapshot.number % epoch else None,
         "tally": tally,
     }

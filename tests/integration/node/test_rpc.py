@@ -354,6 +354,7 @@ def test_clique_answers_as_geth_does(chain: Chain) -> None:
     assert snapshot["signers"] == {signer: {}}
     assert (snapshot["votes"], snapshot["tally"]) == ([], {})
     assert chain.call("clique_getSnapshotAtHash", head["hash"]) == snapshot
+    assert chain.call("clique_getSnapshot", "earliest")["votes"] is None  # as at every checkpoint
     assert chain.call("clique_getSignersAtHash", head["hash"]) == [signer]
     assert chain.call("clique_getSigners", "earliest") == [signer]
     assert chain.call("clique_proposals") == {}
