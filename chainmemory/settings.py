@@ -83,6 +83,8 @@ class Settings(BaseSettings):
     """Blocks, the one it is in included, before an anchor counts."""
     memory_payload: Literal["ciphertext", "none"] | None = None
     """Whether a memory's ciphertext goes on chain with its hash (protocol §8)."""
+    anchor_mode: Literal["direct", "merkle"] = "direct"
+    """Whether each state goes on chain by itself, or one root for many (docs/contracts.md)."""
     max_fee_gwei: float = Field(default=200, gt=0)
     """Cap of the price for one unit of gas."""
     lease_s: float = Field(default=15, gt=0)
@@ -98,6 +100,8 @@ class Settings(BaseSettings):
     """The master key, 64 hex digits; None is `master.key` in the home."""
     admin_token: SecretStr | None = None
     """What opens account creation where the server can be reached from elsewhere."""
+    agents_dir: Path = Path("~/.agentb/agents")
+    """The file tenants: a folder per agent, each with `memory/*.json` and `ledger.jsonl` (protocol §5)."""
 
     max_body_bytes: int = Field(default=2 * 1024 * 1024, ge=1024)
     """Largest request body."""
@@ -135,7 +139,7 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, _HomeFile(settings_cls)
 
-    @field_validator("home", "signer_keystore", "signer_password_file")
+    @field_validator("home", "agents_dir", "signer_keystore", "signer_password_file")
     @classmethod
     def _absolute(cls, path: Path | None) -> Path | None:
         return None if path is None else Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - keeps links

@@ -20,7 +20,8 @@ from chainmemory.anchoring.plan import (
     plan_states,
 )
 from chainmemory.anchoring.post import Draft
-from chainmemory.anchoring.station import Contracts, Station, head_item, memory_batches, state_item
+from chainmemory.anchoring.roots import MOST_LEAVES, tree_of
+from chainmemory.anchoring.station import ROOT, Contracts, Station, head_item, memory_batches, state_item
 from chainmemory.chain import gas
 from chainmemory.chain.registry import CATEGORY_CODES, MAX_CIPHERTEXT, Payload
 from chainmemory.store.memories import Payload as StoredPayload
@@ -74,6 +75,7 @@ class Gatherer:
         """
         self._station = station
         self._trusted = trusted
+        self._direct_up_to: dict[str, int] = {}
         self._held_back = False
         self.cadence = Cadence(station)
         self.gas_scale = 1.0
@@ -98,7 +100,7 @@ class Gatherer:
             hashes_out = {row.tx_hash for row in out}
             heads = self._heads(tx, contracts, limits, now, hashes_out)
             limits = _less(limits, heads)
-            states = self._waiting_states(tx, limits, now, out)
+            states = self._waiting_states(tx, contracts, limits, now, out)
             room = _share(limits, _MEMORY_SHARE) if states else limits
             memories = self._memories(tx, contracts, room, now, hashes_out)
             return memories + self._states(contracts, states, _less(limits, memories)) + heads
@@ -167,18 +169,27 @@ class Gatherer:
     # -- states and heads -------------------------------------------------------------------------
 
     def _waiting_states(
-        self, tx: Tx, limits: Limits, now: str, out: Sequence[TransactionRow]
+        self, tx: Tx, contracts: Contracts, limits: Limits, now: str, out: Sequence[TransactionRow]
     ) -> list[OutboxRow]:
         if not self.cadence.due(STATE):
             return []
-        most = _most(limits, gas.STATE_NEXT)
+        most = self._most_states(limits)
         hashes_out = {row.tx_hash for row in out}
         rows = [row for row in tx.outbox.due_states(now=now, limit=most) if row.tx_hash not in hashes_out]
-        self._held_back = False
-        if all(row.subject in self._trusted for row in rows):
-            return rows
         sent = {outbox_id for row in out if row.purpose == STATE for outbox_id in row.outbox_ids}
-        under_way = {row.subject for row in tx.outbox.by_ids(sent)}
+        if self._station.options.merkle:
+            under_way = {row.subject for row in tx.outbox.by_ids(sent)}
+            free = [row for row in rows if row.subject not in under_way]
+            chosen = self._only_direct_ones(contracts, free) or free
+        elif all(row.subject in self._trusted for row in rows):
+            chosen = rows
+        else:
+            chosen = self._one_of_each_new(rows, {row.subject for row in tx.outbox.by_ids(sent)})
+        self._held_back = len(chosen) < len(rows)
+        return chosen
+
+    def _one_of_each_new(self, rows: Sequence[OutboxRow], under_way: set[str]) -> list[OutboxRow]:
+        """Return the trusted projects' rows, and the first of each other that has none under way."""
         chosen: list[OutboxRow] = []
         for row in rows:
             if row.subject in self._trusted:
@@ -186,17 +197,48 @@ class Gatherer:
             elif row.subject not in under_way:
                 chosen.append(row)
                 under_way.add(row.subject)
-        self._held_back = len(chosen) < len(rows)
         return chosen
+
+    def _only_direct_ones(self, contracts: Contracts, rows: Sequence[OutboxRow]) -> list[OutboxRow]:
+        """Return those rows, if any, whose place the contract itself has settled already.
+
+        They are sent directly, whatever the mode: the contract then says whether it holds this hash, another,
+        or begins above. What waits behind them goes under a root once that is known.
+        """
+        anchors = contracts.anchors
+        for project_id in {row.subject for row in rows} - self._direct_up_to.keys():
+            self._direct_up_to[project_id] = anchors.project_of(project_id).latest_version
+        return [row for row in rows if row.position <= self._direct_up_to[row.subject]]
+
+    def _most_states(self, limits: Limits) -> int:
+        if self._station.options.merkle:
+            return MOST_LEAVES + 1
+        return _most(limits, gas.STATE_NEXT)
+
+    def _root(self, contracts: Contracts, rows: Sequence[OutboxRow], limits: Limits) -> list[Draft]:
+        """Put states under one root, in the order they wait: a project's versions as they follow."""
+        leaves = rows[:MOST_LEAVES]
+        bound = int((gas.TX_BASE + gas.ROOT) * self.gas_scale)
+        fits = limits.transactions > 0 and limits.total_gas >= bound
+        batches = [Batch(tuple(row.id for row in leaves), bound)] if fits else []
+        self._note(STATE, rows, batches, self._most_states(limits))
+        data = contracts.anchors.encode_root(tree_of(leaves).root, len(leaves))
+        return [
+            Draft(ROOT, contracts.anchors.address, data, batch.gas, batch.outbox_ids) for batch in batches
+        ]
 
     def _states(self, contracts: Contracts, rows: list[OutboxRow], limits: Limits) -> list[Draft]:
         if not rows:
             return []
+        if self._station.options.merkle and not any(
+            row.position <= self._direct_up_to[row.subject] for row in rows
+        ):
+            return self._root(contracts, rows, limits)
         waiting = (
             WaitingState(row.id, row.subject, row.position, row.subject not in self._trusted) for row in rows
         )
         batches = plan_states(waiting, limits)
-        self._note(STATE, rows, batches, _most(limits, gas.STATE_NEXT))
+        self._note(STATE, rows, batches, self._most_states(limits))
         return [
             Draft(
                 STATE,

@@ -7,7 +7,7 @@ are recorded again, and each ledger's latest head is anchored again.
 
 from __future__ import annotations
 
-from chainmemory.anchoring.station import Contracts, Station
+from chainmemory.anchoring.station import ROOT, Contracts, Station
 from chainmemory.chain.signer import read_call
 from chainmemory.logging import log
 from chainmemory.store.leases import Lease
@@ -25,6 +25,7 @@ def move_if_needed(station: Station, lease: Lease, contracts: Contracts) -> bool
     addresses = {
         MEMORY: contracts.registry.address,
         STATE: contracts.anchors.address,
+        ROOT: contracts.anchors.address,
         HEAD: contracts.anchors.address,
     }
     with station.db.read() as tx:

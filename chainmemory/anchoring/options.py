@@ -21,6 +21,8 @@ class Options:
     """Blocks, the one it is in included, before an anchor counts."""
     payload: bool = False
     """Whether a memory's ciphertext goes along (protocol §8)."""
+    merkle: bool = False
+    """Whether states go on chain as one root for many, instead of each by itself."""
     max_fee: int = 200 * GWEI
     """Cap in wei per unit of gas."""
     lease_s: float = 15.0
@@ -51,6 +53,7 @@ class Options:
             head_wait_s=settings.head_wait_s,
             confirmations=settings.confirmations_needed,
             payload=settings.payload_on_chain,
+            merkle=settings.anchor_mode == "merkle",
             max_fee=int(settings.max_fee_gwei * GWEI),
             lease_s=settings.lease_s,
             poll_s=settings.poll_s,

@@ -17,7 +17,7 @@ from chainmemory.anchoring.post import Post
 from chainmemory.anchoring.recheck import Recheck
 from chainmemory.anchoring.settle import OPEN_ROWS, Judge, Verdicts
 from chainmemory.anchoring.setup import take_deployment
-from chainmemory.anchoring.station import DEPLOY, FILL, Contracts, Station
+from chainmemory.anchoring.station import DEPLOY, FILL, ROOT, Contracts, Station
 from chainmemory.chain.fees import FeesTooHigh
 from chainmemory.chain.types import Block, Receipt
 from chainmemory.store.leases import Lease
@@ -176,7 +176,8 @@ class Reconciler:
                 retry_at=station.clock.after(station.options.retry.wait(2)),
             )
             self._mark(tx, lease, row, CONFIRMED if receipt.succeeded else FAILED, receipt)
-        self._trust(rows, verdicts)
+        if row.purpose == STATE:
+            self._trust(rows, verdicts)
         self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})
         self.settled += verdicts.count
         station.step("settled")
@@ -206,10 +207,13 @@ class Reconciler:
         verdicts = Verdicts()
         if contracts is not None:
             judge = Judge(station, contracts)
-            with station.db.read() as tx:
-                rows = tx.outbox.by_ids({i for row in slot for i in row.outbox_ids})
             hashes = {row.tx_hash for row in slot}
-            judge.ask([row for row in rows if row.tx_hash in hashes], verdicts)
+            # Replacements carry the same rows as what they replace.
+            for row in {row.outbox_ids: row for row in slot}.values():
+                rows = self._rows(row)
+                waiting = [r for r in rows if r.tx_hash in hashes]
+                if row.purpose != ROOT or not judge.find_root(rows, verdicts):
+                    judge.ask(waiting, verdicts)
         with station.db.write() as tx:
             verdicts.write(tx, lease, now=station.clock.now(), retry_at=station.clock.now())
             for row in slot:

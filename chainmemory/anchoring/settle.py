@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 
-from chainmemory.anchoring.station import Contracts, Station, head_item, memory_batches, state_item
+from chainmemory.anchoring.roots import tree_of
+from chainmemory.anchoring.station import ROOT, Contracts, Station, head_item, memory_batches, state_item
 from chainmemory.chain.outcome import ElementResult, Outcome
-from chainmemory.chain.types import Receipt
+from chainmemory.chain.types import Log, Receipt
 from chainmemory.protocol.hashing import ZERO
 from chainmemory.protocol.identity import account_ref, ledger_id
 from chainmemory.protocol.times import format_time
@@ -71,6 +72,10 @@ class Judge:
         Rows that are done already are left alone. Raises CodeMismatch where a row has no event.
         """
         verdicts = Verdicts()
+        if kind == ROOT:
+            root = tree_of(rows).root
+            self._under(root, self._contracts.anchors.root_result(receipt, root), rows, verdicts)
+            return verdicts
         for row, result in zip(rows, self._results(kind, list(rows), receipt), strict=True):
             if row.status not in OPEN_ROWS:
                 continue
@@ -119,6 +124,21 @@ class Judge:
         for row in rows:
             if row.status in OPEN_ROWS:
                 asks[row.kind](row, verdicts)
+
+    def find_root(self, rows: Sequence[OutboxRow], verdicts: Verdicts) -> bool:
+        """Look for the root over these states, in their order, and judge them by it; False where it's not
+        on chain.
+        """
+        root = tree_of(rows).root
+        log = self._contracts.anchors.root_log(root, from_block=self._first_block)
+        if log is not None:
+            self._under(root, log, rows, verdicts)
+        return log is not None
+
+    def _under(self, root: str, log: Log, rows: Sequence[OutboxRow], verdicts: Verdicts) -> None:
+        """Note the open ones of these rows as anchored by a root's event; their anchor id is the root."""
+        result = ElementResult(Outcome.WRITTEN, log, root)
+        verdicts.anchored.extend(self._anchored(row, result) for row in rows if row.status in OPEN_ROWS)
 
     def _ask_memory(self, row: OutboxRow, verdicts: Verdicts) -> None:
         reference = account_ref(row.subject)

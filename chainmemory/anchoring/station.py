@@ -23,6 +23,8 @@ from chainmemory.store.tx import Tx
 # A transaction's purpose, besides the kinds of outbox rows (memory, state, head).
 DEPLOY = "deploy:"
 FILL = "fill"
+ROOT = "root"
+"""States under one Merkle root; the leaves are the transaction's outbox rows, in their order."""
 
 Step = Callable[[str], None]
 

@@ -9,8 +9,10 @@ from typing import Any
 from chainmemory.chain.abi import Event, abi_of, submitter_role
 from chainmemory.chain.failures import CodeMismatch
 from chainmemory.chain.gateway import BlockTag, Gateway
+from chainmemory.chain.merkle import State
 from chainmemory.chain.outcome import ElementResult, Outcome
-from chainmemory.chain.types import Receipt
+from chainmemory.chain.types import Log, Receipt
+from chainmemory.protocol.evidence import Proof
 from chainmemory.protocol.hashing import ZERO, hex32, parse_hex32
 
 NAME = "ProjectStateAnchor"
@@ -101,6 +103,20 @@ class StateAnchors:
         """Find the event that anchored a ledger's head; None where there is none."""
         return self._first_event([self.abi.topic("HeadAnchored"), ledger_id, _topic(seq)], from_block)
 
+    def root_log(self, root: str, *, from_block: int) -> Log | None:
+        """Find the first event that anchored a Merkle root (hex32); None where there is none."""
+        logs = self._gateway.logs(self.address, [self.abi.topic("RootAnchored"), root], from_block=from_block)
+        return logs[0] if logs else None
+
+    def verify_in_root(self, root: str, state: State, proof: Proof, *, block: BlockTag = "latest") -> bool:
+        """Ask the contract whether a state is under a root; it doesn't look whether the root is anchored."""
+        item = (parse_hex32(state.project_id), state.version, parse_hex32(state.state_hash))
+        path = [parse_hex32(step) for step in proof.path]
+        (holds,) = self._read(
+            "verifyInRoot", parse_hex32(root), item, proof.index, proof.size, path, block=block
+        )
+        return bool(holds)
+
     # -- writing (calldata; the worker signs and sends) -------------------------------------------
 
     def encode_states(self, items: Sequence[StateItem]) -> bytes:
@@ -115,6 +131,20 @@ class StateAnchors:
         return self.abi.encode(
             "anchorHeads",
             [(parse_hex32(item.ledger_id), item.seq, parse_hex32(item.entry_hash)) for item in items],
+        )
+
+    def encode_root(self, root: str, count: int) -> bytes:
+        """Return the calldata of `anchorRoot` for a root (hex32) over `count` states."""
+        return self.abi.encode("anchorRoot", parse_hex32(root), count)
+
+    def root_result(self, receipt: Receipt, root: str) -> Log:
+        """Return the event by which a transaction anchored a root. Raises CodeMismatch where it didn't."""
+        for event in self._events(receipt):
+            if event.name == "RootAnchored" and event.args["root"] == root:
+                return event.log
+        raise CodeMismatch(
+            "The transaction succeeded without an event for its root: another contract, or none, lies at "
+            "this address."
         )
 
     def state_results(self, receipt: Receipt, items: Sequence[StateItem]) -> list[ElementResult]:

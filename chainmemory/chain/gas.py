@@ -17,6 +17,9 @@ STATE_FIRST = 50_500
 STATE_NEXT = 33_500
 """Any later version: one fresh slot."""
 
+ROOT = 9_000
+"""anchorRoot beside the base, whatever is under it: access check, one event, 68 bytes of calldata."""
+
 HEADS_BASE = 6_000
 HEAD = 50_500
 """A ledger's head; a later one costs less, but the sender needn't know which it is."""

@@ -66,6 +66,15 @@ def test_states(chain: TesterChain, count: int) -> None:
         assert later.gas_used > 0.9 * (base + count * gas.STATE_NEXT)
 
 
+def test_a_root(chain: TesterChain) -> None:
+    anchors, root = chain.seen.anchors, _hash()
+
+    receipt = _send(chain, anchors.address, anchors.encode_root(root, 2**32 - 1), gas.TX_BASE + gas.ROOT)
+
+    assert anchors.root_result(receipt, root).tx_hash == receipt.tx_hash
+    assert receipt.gas_used > 0.7 * (gas.TX_BASE + gas.ROOT)
+
+
 @pytest.mark.parametrize("count", [1, 100])
 def test_heads(chain: TesterChain, count: int) -> None:
     anchors = chain.seen.anchors
