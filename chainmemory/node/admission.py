@@ -12,15 +12,15 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from chainmemory.errors import Unavailable
 from chainmemory.node import pool
 from chainmemory.node.blocks import open_reader
 from chainmemory.node.database import transaction as write_transaction
-from chainmemory.node.evm import SignedTransactionAPI, StateAPI, ValidationError
+from chainmemory.node.evm import SignedTransactionAPI, ValidationError
 from chainmemory.node.formats import check_transaction_chain, decode_transaction
 from chainmemory.node.genesis import Genesis
+from chainmemory.node.mirror import Mirror, Sender, Waiting, cost_of
 
 log = logging.getLogger("chainmemory.node")
 
@@ -37,51 +37,6 @@ MAX_BATCH = 256
 
 class Refused(Exception):
     """The pool doesn't take the transaction; the message says why, in geth's words."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """What a decision needs to know of a transaction in the pool."""
-
-    hash: bytes
-    max_fee: int
-    tip: int
-    cost: int
-
-    @classmethod
-    def of(cls, tx: SignedTransactionAPI) -> _Waiting:
-        return cls(bytes(tx.hash), tx.max_fee_per_gas, tx.max_priority_fee_per_gas, cost_of(tx))
-
-
-@dataclass
-class _Mirror:
-    """The pool's rows in memory, read again whenever another connection changed the file."""
-
-    senders: dict[bytes, dict[int, _Waiting]] = field(default_factory=dict)
-    hashes: set[bytes] = field(default_factory=set)
-    version: int = -1
-
-    def refresh(self, connection: sqlite3.Connection) -> None:
-        version = connection.execute("PRAGMA data_version").fetchone()[0]
-        if version == self.version:
-            return
-        known = {w.hash: w for waiting in self.senders.values() for w in waiting.values()}
-        self.senders, self.hashes, self.version = {}, set(), version
-        for entry in pool.everything(connection):
-            waiting = known.get(entry.hash) or _Waiting.of(decode_transaction(entry.raw))
-            self.add(entry.sender, entry.nonce, waiting)
-
-    def add(self, sender: bytes, nonce: int, waiting: _Waiting) -> None:
-        replaced = self.senders.setdefault(sender, {}).get(nonce)
-        if replaced is not None:
-            self.hashes.discard(replaced.hash)
-        self.senders[sender][nonce] = waiting
-        self.hashes.add(waiting.hash)
-
-
-def cost_of(tx: SignedTransactionAPI) -> int:
-    """Return the most a transaction can take from its sender, in wei."""
-    return tx.value + tx.gas * tx.max_fee_per_gas
 
 
 def read_transaction(raw: bytes, chain_id: int) -> SignedTransactionAPI:
@@ -122,9 +77,8 @@ class Admission:
     ) -> None:
         self._connection = connection
         self._genesis = genesis
-        self._chain = open_reader(connection, genesis)
         self._announce = announce
-        self._mirror = _Mirror()
+        self._mirror = Mirror(connection, open_reader(connection, genesis))
         self._offers: queue.SimpleQueue[tuple[SignedTransactionAPI, Future[bytes]] | None] = (
             queue.SimpleQueue()
         )
@@ -170,22 +124,20 @@ class Admission:
         accepted: list[tuple[SignedTransactionAPI, Future[bytes]]] = []
         try:
             with self._writes, write_transaction(self._connection):
-                self._mirror.refresh(self._connection)
-                head = self._chain.get_canonical_head()
-                state = self._chain.state_after(head)
+                self._mirror.refresh()
                 for tx, future in batch:
                     try:
-                        self._check(tx, state, head.gas_limit)
+                        self._check(tx)
                     except Refused as refusal:
                         future.set_exception(refusal)
                         continue
                     self._connection.execute(pool.DELETE_NONCE, pool.place_of(tx))
                     self._connection.execute(pool.INSERT, pool.row_of(tx))
-                    self._mirror.add(bytes(tx.sender), tx.nonce, _Waiting.of(tx))
+                    self._mirror.add(bytes(tx.sender), tx.nonce, Waiting.of(tx))
                     accepted.append((tx, future))
         except (sqlite3.Error, Unavailable) as error:
             log.exception("the pool can't be written")
-            self._mirror = _Mirror()
+            self._mirror.forget()
             for _, future in batch:
                 if not future.done():
                     future.set_exception(Unavailable(f"The pool can't be written: {error}."))
@@ -195,11 +147,11 @@ class Admission:
         for tx, future in accepted:
             future.set_result(bytes(tx.hash))
 
-    def _check(self, tx: SignedTransactionAPI, state: StateAPI, gas_limit: int) -> None:
+    def _check(self, tx: SignedTransactionAPI) -> None:
         """Apply geth's checks in geth's order (Refused)."""
-        if bytes(tx.hash) in self._mirror.hashes:
+        if bytes(tx.hash) in self._mirror:
             raise Refused("already known")
-        if tx.gas > gas_limit:
+        if tx.gas > self._mirror.gas_limit:
             raise Refused("exceeds block gas limit")
         if tx.gas < tx.intrinsic_gas:
             raise Refused(f"intrinsic gas too low: gas {tx.gas}, minimum needed {tx.intrinsic_gas}")
@@ -208,37 +160,29 @@ class Admission:
                 f"transaction underpriced: gas tip cap {tx.max_priority_fee_per_gas}, "
                 f"minimum needed {MIN_TIP}"
             )
-        sender, next_nonce = bytes(tx.sender), state.get_nonce(tx.sender)
-        if tx.nonce < next_nonce:
-            raise Refused(f"nonce too low: next nonce {next_nonce}, tx nonce {tx.nonce}")
+        sender = self._mirror.sender(bytes(tx.sender))
+        if tx.nonce < sender.next_nonce:
+            raise Refused(f"nonce too low: next nonce {sender.next_nonce}, tx nonce {tx.nonce}")
         if tx.nonce >= 2**64 - 1:
             raise Refused("nonce has max value")
-        if state.get_code(tx.sender):
+        if sender.is_contract:
             raise Refused("sender not an eoa")
-        waiting = self._mirror.senders.get(sender, {})
-        replaced = waiting.get(tx.nonce)
-        self._check_funds(tx, state.get_balance(tx.sender), waiting, replaced, next_nonce)
+        replaced = sender.waiting.get(tx.nonce)
+        self._check_funds(tx, sender, replaced)
         if replaced is not None:
             self._check_replacement(tx, replaced)
         else:
-            self._check_room(tx, waiting, next_nonce)
+            self._check_room(tx, sender)
 
     @staticmethod
-    def _check_funds(
-        tx: SignedTransactionAPI,
-        balance: int,
-        waiting: dict[int, _Waiting],
-        replaced: _Waiting | None,
-        next_nonce: int,
-    ) -> None:
-        cost = cost_of(tx)
+    def _check_funds(tx: SignedTransactionAPI, sender: Sender, replaced: Waiting | None) -> None:
+        cost, balance = cost_of(tx), sender.balance
         if balance < cost:
             raise Refused(
                 f"insufficient funds for gas * price + value: balance {balance}, tx cost {cost}, "
                 f"overshot {cost - balance}"
             )
-        queued = sum(w.cost for nonce, w in waiting.items() if nonce >= next_nonce)
-        queued -= replaced.cost if replaced else 0
+        queued = sender.queued_cost - (replaced.cost if replaced else 0)
         if balance < queued + cost:
             raise Refused(
                 f"insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, "
@@ -246,7 +190,7 @@ class Admission:
             )
 
     @staticmethod
-    def _check_replacement(tx: SignedTransactionAPI, replaced: _Waiting) -> None:
+    def _check_replacement(tx: SignedTransactionAPI, replaced: Waiting) -> None:
         def bumped(price: int) -> int:
             return price * (100 + PRICE_BUMP_PERCENT) // 100
 
@@ -256,14 +200,12 @@ class Admission:
         if not (enough and higher):
             raise Refused("replacement transaction underpriced")
 
-    def _check_room(self, tx: SignedTransactionAPI, waiting: dict[int, _Waiting], next_nonce: int) -> None:
-        executable = next_nonce
-        while executable in waiting:
-            executable += 1
-        future = sum(1 for nonce in waiting if nonce > executable)
-        if tx.nonce > executable and future >= MAX_FUTURE_PER_SENDER:
-            raise Refused(f"account limit exceeded: {future} transactions wait for nonce {executable}")
-        if len(waiting) >= MAX_PER_SENDER:
-            raise Refused(f"account limit exceeded: pooled {len(waiting)} txs")
-        if len(self._mirror.hashes) >= MAX_POOL:
+    def _check_room(self, tx: SignedTransactionAPI, sender: Sender) -> None:
+        if tx.nonce > sender.first_gap and sender.beyond_gap >= MAX_FUTURE_PER_SENDER:
+            raise Refused(
+                f"account limit exceeded: {sender.beyond_gap} transactions wait for nonce {sender.first_gap}"
+            )
+        if len(sender.waiting) >= MAX_PER_SENDER:
+            raise Refused(f"account limit exceeded: pooled {len(sender.waiting)} txs")
+        if len(self._mirror) >= MAX_POOL:
             raise Refused("txpool is full")

@@ -24,7 +24,7 @@ from chainmemory.node.clique import (
     seal,
 )
 from chainmemory.node.evm import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI, StateAPI, ValidationError
-from chainmemory.node.formats import base_fee_of, decode_transaction
+from chainmemory.node.formats import base_fee_of, decode_admitted
 from chainmemory.node.genesis import VANITY
 from chainmemory.node.vm import CliqueVM
 
@@ -223,7 +223,7 @@ class _Queue:
         entries = self._waiting[sender]
         if not entries or entries[-1].nonce != nonce:
             return
-        transaction = decode_transaction(entries[-1].raw)
+        transaction = decode_admitted(entries[-1].raw, sender)
         tip = min(transaction.max_priority_fee_per_gas, transaction.max_fee_per_gas - self._base_fee)
         if tip >= 0:
             heapq.heappush(self._line, (-tip, entries[-1].seq, sender, transaction))

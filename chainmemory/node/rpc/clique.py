@@ -95,8 +95,8 @@ def _shape(snapshot: Snapshot, epoch: int) -> dict[str, Any]:
     subjects = sorted({vote.subject for vote in snapshot.votes})
     tally = {}
     for subject in subjects:
-        authorize, votes = snapshot.tally(subject)
-        tally[hexed(subject)] = {"authorize": authorize, "votes": votes}
+        authorize, count = snapshot.tally(subject)
+        tally[hexed(subject)] = {"authorize": authorize, "votes": count}
     votes = [
         {
             "signer": hexed(vote.signer),
