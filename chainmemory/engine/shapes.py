@@ -302,6 +302,7 @@ class Record:
             name: kind if isinstance(kind, Field) else Field(kind) for name, kind in fields.items()
         }
         self.strict = strict
+        self._plan = [(name, field.kind.check, field.required) for name, field in self.fields.items()]
 
     def check(self, value: Any, path: str = "") -> dict[str, Any]:
         """Return every listed key, None where it wasn't given."""
@@ -320,11 +321,11 @@ class Record:
                         field=prefix + name,
                     )
         found = {}
-        for name, field in self.fields.items():
+        for name, check, required in self._plan:
             given = value.get(name)
             if given is not None:
-                found[name] = field.kind.check(given, prefix + name)
-            elif field.required:
+                found[name] = check(given, prefix + name)
+            elif required:
                 raise _absent(prefix + name, null=name in value)
             else:
                 found[name] = None

@@ -106,11 +106,11 @@ class _Reader:
         self._too_big = False
 
     def read(self) -> Any:
-        hooks: dict[str, Any] = {"object_pairs_hook": _unique, "parse_constant": _refuse_constant}
+        decoder = _DECODER
         if _BIG_NUMBER.search(self._text):
-            hooks |= {"parse_int": self._integer, "parse_float": _finite}
+            decoder = json.JSONDecoder(**_HOOKS, parse_int=self._integer, parse_float=_finite)
         try:
-            value = json.loads(self._text, **hooks)
+            value = decoder.decode(self._text)
         except json.JSONDecodeError as error:
             raise InvalidJson(
                 f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
@@ -141,6 +141,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(literal: str) -> Any:
     raise InvalidJson(f"{literal} is not JSON")
+
+
+# What every text needs; json.loads would make a decoder of it each time.
+_HOOKS: Final[dict[str, Any]] = {"object_pairs_hook": _unique, "parse_constant": _refuse_constant}
+_DECODER: Final = json.JSONDecoder(**_HOOKS)
 
 
 def _finite(literal: str) -> float:

@@ -61,23 +61,62 @@ def build_header(
     are hex32. An empty provenance becomes None. Strings are kept code point for code point.
     Raises: Invalid with the key as `field`.
     """
+    return checked_header(
+        check_account_id(account_id),
+        check_integer(number, "number", 1),
+        None if project is None else check_slug(project),
+        check_text(kind, "kind", limit=MAX_TEXT),
+        _one_of(category, "category", CATEGORIES),
+        check_integer(importance, "importance", 1, 10),
+        check_text(source, "source", limit=MAX_TEXT),
+        _subject(subject),
+        _provenance(provenance),
+        _time(occurred_at, "occurred_at"),
+        _time(recorded_at, "recorded_at"),
+        _one_of(content_type, "content_type", CONTENT_TYPES),
+        check_integer(content_length, "content_length", 0),
+        _hex32(content_hash, "content_hash"),
+        _one_of(sealed_by, "sealed_by", SEALERS),
+        _hex32(salt, "salt"),
+    )
+
+
+def checked_header(
+    account_id: str,
+    number: int,
+    project: str | None,
+    kind: str,
+    category: str,
+    importance: int,
+    source: str,
+    subject: dict[str, str] | None,
+    provenance: dict[str, str] | None,
+    occurred_at: str,
+    recorded_at: str,
+    content_type: str,
+    content_length: int,
+    content_hash: str,
+    sealed_by: str,
+    salt: str,
+) -> dict[str, Any]:
+    """Make the header of values known to be what `build_header` asks for (to check them takes 15 µs)."""
     return {
-        "account_id": check_account_id(account_id),
-        "number": check_integer(number, "number", 1),
-        "project": None if project is None else check_slug(project),
-        "kind": check_text(kind, "kind", limit=MAX_TEXT),
-        "category": _one_of(category, "category", CATEGORIES),
-        "importance": check_integer(importance, "importance", 1, 10),
-        "source": check_text(source, "source", limit=MAX_TEXT),
-        "subject": _subject(subject),
-        "provenance": _provenance(provenance),
-        "occurred_at": _time(occurred_at, "occurred_at"),
-        "recorded_at": _time(recorded_at, "recorded_at"),
-        "content_type": _one_of(content_type, "content_type", CONTENT_TYPES),
-        "content_length": check_integer(content_length, "content_length", 0),
-        "content_hash": _hex32(content_hash, "content_hash"),
-        "sealed_by": _one_of(sealed_by, "sealed_by", SEALERS),
-        "salt": _hex32(salt, "salt"),
+        "account_id": account_id,
+        "number": number,
+        "project": project,
+        "kind": kind,
+        "category": category,
+        "importance": importance,
+        "source": source,
+        "subject": subject,
+        "provenance": provenance,
+        "occurred_at": occurred_at,
+        "recorded_at": recorded_at,
+        "content_type": content_type,
+        "content_length": content_length,
+        "content_hash": content_hash,
+        "sealed_by": sealed_by,
+        "salt": salt,
     }
 
 

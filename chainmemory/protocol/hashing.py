@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from typing import Final
@@ -16,9 +17,14 @@ _HEX32: Final = re.compile(r"0x[0-9a-f]{64}")
 
 def tagged_hash(tag: str, data: bytes) -> bytes:
     """Hash `data` in the domain named by the ASCII `tag`: SHA3-256(tag ‖ 0x00 ‖ data), 32 bytes."""
-    digest = hashlib.sha3_256(tag.encode("ascii") + b"\x00")
+    digest = _domain(tag).copy()
     digest.update(data)
     return digest.digest()
+
+
+@functools.cache
+def _domain(tag: str) -> hashlib._Hash:
+    return hashlib.sha3_256(tag.encode("ascii") + b"\x00")
 
 
 def sha256(data: bytes) -> bytes:

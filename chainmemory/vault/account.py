@@ -6,7 +6,7 @@ import hashlib
 import hmac
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from chainmemory.errors import IntegrityError
@@ -47,9 +47,8 @@ class AccountVault:
         self._key = account_key
         self._cipher = Cipher(account_key)
         self._tag_key = self._derive(b"tags")
-        self._search_key = self._derive(b"search")
+        self._search_tokens = _Tokens(self._derive(b"search"))
         self._hash_key = self._derive(b"hashes")
-        self._known: dict[str, bytes] = {}
 
     @staticmethod
     def new_key() -> bytes:
@@ -58,9 +57,17 @@ class AccountVault:
 
     def seal(self, plaintext: bytes, place: bytes) -> Sealed:
         """Seal a blob under a fresh data key of its own; `place` is from `chainmemory.vault.places`."""
-        seed = os.urandom(KEY_BYTES)
-        blob = Cipher.encrypt_alone(self._data_key(seed), plaintext, place)
-        return Sealed(blob, self._cipher.encrypt(seed, key_seed_place(self.account_id, place)))
+        return self.seal_each([plaintext], [place])[0]
+
+    def seal_each(self, plaintexts: Sequence[bytes], places: Sequence[bytes]) -> list[Sealed]:
+        """Seal several blobs as `seal` does, in fewer steps."""
+        random = os.urandom(KEY_BYTES * len(plaintexts))
+        seeds = [random[at : at + KEY_BYTES] for at in range(0, len(random), KEY_BYTES)]
+        blobs = Cipher.encrypt_each(list(map(self._data_key, seeds)), plaintexts, places)
+        wrapped = self._cipher.encrypt_many(
+            seeds, [key_seed_place(self.account_id, place) for place in places]
+        )
+        return list(map(Sealed, blobs, wrapped))
 
     def open(self, blob: bytes, wrapped_seed: bytes, place: bytes) -> bytes:
         """Open a sealed blob; IntegrityError if it or its seed was changed or belongs to another place."""
@@ -101,22 +108,11 @@ class AccountVault:
         found = words(text)
         if len(found) > _LONG_TEXT:
             found = [word for word, count in Counter(found).items() for _ in range(min(count, _MOST_REPEATS))]
-        known = self._known
-        tokens = [known.get(word) or self._search_token(word) for word in found]
-        tokens.sort()
-        return b"".join(tokens)
+        return b"".join(sorted(map(self._search_tokens.__getitem__, found)))
 
     def query_tokens(self, text: str) -> list[bytes]:
         """Return the tokens of a search's words, each once, in order."""
-        return [self._search_token(word) for word in dict.fromkeys(words(text))]
-
-    def _search_token(self, word: str) -> bytes:
-        token = self._known.get(word)
-        if token is None:
-            token = _token(self._search_key, word)
-            if len(self._known) < _MOST_KNOWN_WORDS:
-                self._known[word] = token
-        return token
+        return [self._search_tokens[word] for word in dict.fromkeys(words(text))]
 
     def _data_key(self, seed: bytes) -> bytes:
         if len(seed) != KEY_BYTES:
@@ -125,6 +121,20 @@ class AccountVault:
 
     def _derive(self, purpose: bytes) -> bytes:
         return hmac.digest(self._key, _INDEX_KEY + purpose, "sha256")
+
+
+class _Tokens(dict[str, bytes]):
+    """The tokens of words under one key: looked up, made where they aren't known yet."""
+
+    def __init__(self, key: bytes) -> None:
+        super().__init__()
+        self._key = key
+
+    def __missing__(self, word: str) -> bytes:
+        token = _token(self._key, word)
+        if len(self) < _MOST_KNOWN_WORDS:
+            self[word] = token
+        return token
 
 
 def _token(key: bytes, text: str) -> bytes:

@@ -7,7 +7,7 @@ from chainmemory.protocol.canonical import canonical
 
 def content_place(account_id: str, number: int) -> bytes:
     """Return the place of a memory's content."""
-    return canonical({"account": account_id, "role": "content", "number": number})
+    return b'{"account":%b,"number":%d,"role":"content"}' % (canonical(account_id), number)
 
 
 def state_ops_place(account_id: str, project_id: str, version: int) -> bytes:

@@ -154,5 +154,5 @@ def test_a_text_without_words_has_an_empty_index(vault: AccountVault, text: str)
 def test_more_words_than_are_kept_in_memory_change_nothing(vault: AccountVault) -> None:
     before = vault.search_tokens("alpha beta")
     vault.search_tokens(" ".join(f"w{number}" for number in range(5_000)))
-    assert len(vault._known) <= 2_000
+    assert len(vault._search_tokens) <= 2_000
     assert vault.search_tokens("alpha beta") == before

