@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from chainmemory.ledger.entries import Entry, ReadLine
+from chainmemory.ledger.entries import ReadLine, Seal, unpack
 from chainmemory.ledger.walk import Walk, walk
 
 Verdict = Literal["sealed", "altered", "missing", "forgotten", "disputed", "unsealed"]
@@ -65,7 +65,8 @@ def verify(
     for name, verdict in verdicts(walked, records):
         by_verdict[verdict].append(name)
     wrong = (
-        walked.chain == "broken"
+        # A repaired chain is never ok again: who can write the store can write an acceptance too.
+        walked.chain in ("broken", "repaired")
         or by_verdict["altered"]
         or by_verdict["missing"]
         or walked.heads_missing
@@ -79,20 +80,24 @@ def verify(
 def verdicts(walked: Walk, records: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, Verdict]]:
     """Give the verdict on each record, then on those that the ledger names and nobody holds any more."""
     seen: set[str] = set()
+    trusted, untrusted = walked.trusted, walked.untrusted
     for name, record in records:
         seen.add(name)
-        yield name, judge(walked.trusted.get(name), walked.untrusted.get(name), record)
-    for name in walked.trusted | walked.untrusted:
+        yield name, judge(trusted.get(name), untrusted.get(name), record)
+    for name in trusted:
         if name not in seen:
-            yield name, judge(walked.trusted.get(name), walked.untrusted.get(name), None)
+            yield name, judge(trusted[name], None, None)
+    for name in untrusted:
+        if name not in seen and name not in trusted:
+            yield name, judge(None, untrusted[name], None)
 
 
-def judge(trusted: Entry | None, untrusted: Entry | None, record: Record | None) -> Verdict:
+def judge(trusted: Seal | None, untrusted: Seal | None, record: Record | None) -> Verdict:
     """Judge one record (None: gone) by its latest trusted entry, else by its latest untrusted one."""
     if trusted is not None:
-        return _forgotten(trusted, record) if trusted.op == "forget" else _sealed(trusted, record)
+        return _forgotten(trusted, record) if _forgets(trusted) else _sealed(trusted, record)
     if untrusted is not None:
-        if untrusted.op == "forget" or _matches(untrusted, record):
+        if _forgets(untrusted) or _matches(untrusted, record):
             return "disputed"
         return "missing" if record is None else "altered"
     return (
@@ -100,18 +105,23 @@ def judge(trusted: Entry | None, untrusted: Entry | None, record: Record | None)
     )
 
 
-def _sealed(entry: Entry, record: Record | None) -> Verdict:
+def _forgets(seal: Seal) -> bool:
+    return not isinstance(seal, str) and seal.op == "forget"
+
+
+def _sealed(seal: Seal, record: Record | None) -> Verdict:
     if record is None:
         return "missing"
-    return "sealed" if _matches(entry, record) else "altered"
+    return "sealed" if _matches(seal, record) else "altered"
 
 
-def _forgotten(entry: Entry, record: Record | None) -> Verdict:
+def _forgotten(seal: Seal, record: Record | None) -> Verdict:
+    rest = unpack(seal).rest_sha256
     if record is None:
         # A file tenant may remove the whole file; the server keeps the rest, and its entry says which.
-        return "forgotten" if entry.rest_sha256 is None else "missing"
-    return "forgotten" if record.rest_sha256 and record.rest_sha256 == entry.rest_sha256 else "altered"
+        return "forgotten" if rest is None else "missing"
+    return "forgotten" if record.rest_sha256 and record.rest_sha256 == rest else "altered"
 
 
-def _matches(entry: Entry, record: Record | None) -> bool:
-    return record is not None and record.seals == entry.seals
+def _matches(seal: Seal, record: Record | None) -> bool:
+    return record is not None and record.seals == unpack(seal).seals

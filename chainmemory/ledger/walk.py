@@ -1,29 +1,32 @@
 """Walking a ledger: is the chain whole, and which entries can be trusted (protocol §5, "Verdicts").
 
 One pass, in file order. Memory grows with the records, not with the lines: of each record only its latest
-entry is kept, once among the trusted and once among the untrusted ones.
+entry is kept, packed, once among the trusted and once among the untrusted ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
-from chainmemory.errors import Invalid
-from chainmemory.ledger.entries import Entry, ReadLine
-from chainmemory.protocol.ledger_entry import GENESIS_PREV
+from chainmemory.ledger.chain import Chain, Ordinary, Reason, Single
+from chainmemory.ledger.entries import ReadLine, Seal, pack
+from chainmemory.ledger.quick import PAGE
 
-Reason = Literal["unparseable", "seq", "prev", "hash"]
-Latest = dict[str, Entry]
-"""Of each record the latest entry."""
+Latest = dict[str, Seal]
+"""Of each record what its latest entry says."""
+
+Status = Literal["empty", "intact", "broken", "repaired"]
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
     """What the lines of a ledger say, before any record is looked at."""
 
-    chain: Literal["empty", "intact", "broken"]
+    chain: Status
+    """`repaired`: all that is wrong was knowingly accepted by a later entry (op `adopt` with `accepts`)."""
     entries: int
     """All lines."""
     broken_at: int | None
@@ -43,57 +46,52 @@ def walk(lines: Iterable[bytes], read: ReadLine, heads: Mapping[int, str] | None
     `read`: read_file_line or read_server_line. `heads`: the anchored heads, position → entry hash (64 hex
     digits), as read from the contract; None or empty where none is known.
     """
-    anchored = dict(heads or {})
-    chain, trust = _Chain(), (_ByHeads(anchored) if anchored else _ByBreak())
-    for position, line in enumerate(lines, 1):
-        try:
-            entry = read(line)
-        except Invalid:
-            entry = None
-        chain.step(position, entry)
-        trust.step(position, entry, chain)
-        if entry is not None and anchored.get(position) == entry.computed:
-            del anchored[position]
+    chain, trust = Chain(read, heads or {}), (_ByHeads() if heads else _ByBreak())
+    everything: Latest | None = None
+    for page in _pages(lines):
+        for taken in chain.take(page):
+            if isinstance(taken, Ordinary):
+                trust.add(taken.records, taken.seals, chain, first=chain.entries - len(taken.records) + 1)
+                continue
+            if chain.breaks and everything is None:
+                everything = trust.all()
+            trust.step(taken, chain)
+            if everything is not None and taken.entry is not None and taken.broken != "hash":
+                _keep(everything, taken)
     trusted, untrusted = trust.finish(chain)
+    status = status_of(chain)
+    if status == "repaired" and everything is not None:
+        trusted, untrusted = everything, {}
     return Walk(
-        chain=("broken" if chain.broken_at else "intact") if chain.entries else "empty",
+        chain=status,
         entries=chain.entries,
-        broken_at=chain.broken_at,
-        reason=chain.reason,
+        broken_at=chain.breaks[0].at if chain.breaks else None,
+        reason=chain.breaks[0].reason if chain.breaks else None,
         head=chain.head,
-        heads_missing=sorted(anchored),
+        heads_missing=chain.heads_missing,
         trusted=trusted,
         untrusted=untrusted,
     )
 
 
-class _Chain:
-    """The state of the chain after each line."""
+def status_of(chain: Chain) -> Status:
+    """Say in one word how a chain is after its last line."""
+    if not chain.entries:
+        return "empty"
+    if chain.accepted:
+        return "repaired"
+    return "broken" if chain.breaks else "intact"
 
-    def __init__(self) -> None:
-        self.entries = 0
-        self.broken_at: int | None = None
-        self.reason: Reason | None = None
-        self.head: tuple[int, str] | None = None
-        self._before: str | None = GENESIS_PREV
 
-    def step(self, position: int, entry: Entry | None) -> None:
-        self.entries = position
-        if self.broken_at is None:
-            self.reason = self._failure(position, entry)
-            self.broken_at = position if self.reason else None
-        if entry is not None:
-            self.head = (position, entry.hash)
-            self._before = entry.hash
+def _pages(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    left = iter(lines)
+    while page := list(islice(left, PAGE)):
+        yield page
 
-    def _failure(self, position: int, entry: Entry | None) -> Reason | None:
-        if entry is None:
-            return "unparseable"
-        if entry.seq != position:
-            return "seq"
-        if entry.prev != self._before:
-            return "prev"
-        return None if entry.hash == entry.computed else "hash"
+
+def _keep(latest: Latest, taken: Single) -> None:
+    if taken.entry is not None and taken.entry.record is not None:
+        latest[taken.entry.record] = pack(taken.entry)
 
 
 class _ByBreak:
@@ -106,24 +104,40 @@ class _ByBreak:
     def __init__(self) -> None:
         self._before: Latest = {}
         self._after: Latest = {}
-        self._waiting: Entry | None = None
+        self._waiting: tuple[str, Seal] | None = None
 
-    def step(self, position: int, entry: Entry | None, chain: _Chain) -> None:
-        if self._waiting is not None:
-            doubted = chain.broken_at == position and chain.reason == "prev"
-            (self._after if doubted else self._before)[self._waiting.record] = self._waiting
-            self._waiting = None
-        if entry is None:
+    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain, *, first: int) -> None:  # noqa: ARG002
+        """Take the entries of ordinary lines from position `first` on."""
+        self._settle(doubted=False)
+        self._before.update(zip(records[:-1], seals[:-1], strict=True))
+        self._waiting = (records[-1], seals[-1])
+
+    def step(self, taken: Single, chain: Chain) -> None:
+        """Take one line."""
+        here = bool(chain.breaks) and chain.breaks[0].at == chain.entries
+        self._settle(doubted=here and chain.breaks[0].reason == "prev")
+        entry = taken.entry
+        if entry is None or entry.record is None:
             return
-        if chain.broken_at is None:
-            self._waiting = entry
+        if chain.breaks:
+            self._after[entry.record] = pack(entry)
         else:
-            self._after[entry.record] = entry
+            self._waiting = (entry.record, pack(entry))
 
-    def finish(self, chain: _Chain) -> tuple[Latest, Latest]:  # noqa: ARG002 — the same face as _ByHeads
-        if self._waiting is not None:
-            self._before[self._waiting.record] = self._waiting
+    def all(self) -> Latest:
+        """Return the latest entries of all lines so far."""
+        return self._before | (dict([self._waiting]) if self._waiting is not None else {})
+
+    def finish(self, chain: Chain) -> tuple[Latest, Latest]:  # noqa: ARG002
+        """Return the trusted and the untrusted, after the last line."""
+        self._settle(doubted=False)
         return self._before, self._after
+
+    def _settle(self, *, doubted: bool) -> None:
+        if self._waiting is not None:
+            record, seal = self._waiting
+            (self._after if doubted else self._before)[record] = seal
+            self._waiting = None
 
 
 class _ByHeads:
@@ -133,29 +147,46 @@ class _ByHeads:
     vouches for the whole run up to there; an intact chain needs no head.
     """
 
-    def __init__(self, heads: Mapping[int, str]) -> None:
-        self._heads = dict(heads)
-        self._all: Latest = {}
+    def __init__(self) -> None:
         self._trusted: Latest = {}
         self._untrusted: Latest = {}
         self._run: Latest = {}
         self._tail: str | None = None
 
-    def step(self, position: int, entry: Entry | None, chain: _Chain) -> None:
-        if entry is None or entry.prev != self._tail:
+    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain, *, first: int) -> None:
+        """Take the entries of ordinary lines from position `first` on."""
+        start = 0
+        last = first + len(records) - 1
+        for position in sorted(one for one in chain.heads_found if first <= one <= last):
+            end = position - first + 1
+            self._run.update(zip(records[start:end], seals[start:end], strict=True))
+            self._vouch()
+            start = end
+        self._run.update(zip(records[start:], seals[start:], strict=True))
+        self._tail = chain.head[1] if chain.head is not None else None
+
+    def step(self, taken: Single, chain: Chain) -> None:
+        """Take one line."""
+        entry = taken.entry
+        if chain.breaks and (entry is None or entry.prev != self._tail):
             self._untrusted |= self._run
             self._run = {}
         self._tail = entry.computed if entry is not None else None
-        if entry is None:
-            return
-        if chain.broken_at is None:
-            self._all[entry.record] = entry
-        self._run[entry.record] = entry
-        if self._heads.get(position) == entry.computed:
-            self._trusted |= self._run
-            self._run = {}
+        _keep(self._run, taken)
+        if chain.entries in chain.heads_found:
+            self._vouch()
 
-    def finish(self, chain: _Chain) -> tuple[Latest, Latest]:
-        if chain.broken_at is None:
-            return self._all, {}
+    def all(self) -> Latest:
+        """Return the latest entries of all lines so far, before any break."""
+        return self._trusted | self._run
+
+    def finish(self, chain: Chain) -> tuple[Latest, Latest]:
+        """Return the trusted and the untrusted, after the last line."""
+        if not chain.breaks:
+            self._trusted |= self._run
+            return self._trusted, {}
         return self._trusted, self._untrusted | self._run
+
+    def _vouch(self) -> None:
+        self._trusted |= self._run
+        self._run = {}

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from chainmemory.errors import Invalid
 from chainmemory.ledger.entries import read_file_line
 from chainmemory.ledger.file_tenant import tenant_records
-from chainmemory.ledger.quick import read_quickly
+from chainmemory.ledger.quick_line import read_quickly
 from chainmemory.ledger.verdicts import verify
 from chainmemory.protocol.canonical import parse_json
 from chainmemory.protocol.ledger_entry import GENESIS_PREV, entry_hash, make_entry
 from chainmemory.protocol.records import FILE_RECORD_KEYS, file_record_sha256
 
-NAMES = ["m1", "m2", "m3", "m4"]
+# No single change makes one of them another: two files with one id are altered both.
+NAMES = ["ma1", "mb2", "mc3", "md4"]
 
 
 def record(name: str) -> dict[str, Any]:

@@ -15,11 +15,16 @@ from chainmemory.protocol.ledger_entry import GENESIS_PREV, entry_hash, make_ent
 SHA = "ab" * 32
 
 
+def sealed(seq: int) -> str:
+    """The hash that entry `seq` of a `chain` seals its record by; a walk keeps that alone of an entry."""
+    return f"{seq:064x}"
+
+
 def chain(*memories: str, op: str = "save", start: int = 1, prev: str = GENESIS_PREV) -> list[dict[str, Any]]:
     """A valid chain of file entries, one for each memory id."""
     entries = []
     for seq, memory in enumerate(memories, start):
-        entries.append(make_entry(prev, seq, 1.5, op, memory_id=memory, content_sha256=SHA))
+        entries.append(make_entry(prev, seq, 1.5, op, memory_id=memory, content_sha256=sealed(seq)))
         prev = entries[-1]["hash"]
     return entries
 
@@ -46,7 +51,7 @@ def test_an_intact_chain_is_trusted_as_a_whole() -> None:
     entries = chain("a", "b", "a")
     walked = found(entries)
     assert (walked.chain, walked.broken_at, walked.reason) == ("intact", None, None)
-    assert {name: entry.seq for name, entry in walked.trusted.items()} == {"a": 3, "b": 2}
+    assert walked.trusted == {"a": sealed(3), "b": sealed(2)}
     assert walked.untrusted == {}
     assert walked.head == (3, entries[2]["hash"])
 
@@ -169,8 +174,8 @@ def test_on_another_reason_it_is(bad: Any, reason: str) -> None:
 def test_a_trusted_entry_is_kept_beside_a_later_untrusted_one() -> None:
     entries = chain("a", "b", "c", "a")
     walked = found([*entries[:2], b"x\n", entries[3]])
-    assert walked.trusted["a"].seq == 1
-    assert walked.untrusted["a"].seq == 4
+    assert walked.trusted["a"] == sealed(1)
+    assert walked.untrusted["a"] == sealed(4)
 
 
 class TestHeads:
@@ -282,3 +287,94 @@ def test_on_the_server_an_unknown_op_is_unparseable_and_in_a_file_it_is_not(op: 
     with pytest.raises(Invalid):
         read_server_line(server_line(op, SERVER["memory:7"][1]))
     assert read_file_line(server_line(op, SERVER["memory:7"][1])).op == op
+
+
+class TestRepaired:
+    """What an owner knowingly accepted: `repaired`, never plain intact."""
+
+    @staticmethod
+    def accept(entries: list[Any], seq: int, prev: str, **what: Any) -> list[Any]:
+        accepts = {"breaks": [], "heads": [], "reason": "restored from Tuesday", **what}
+        keys = {"memory_id": "z", "content_sha256": sealed(seq), "accepts": accepts}
+        return [*entries, make_entry(prev, seq, 1.5, "adopt", **keys)]
+
+    def test_a_dropped_line_is_one_break_and_can_be_named(self) -> None:
+        entries = chain("a", "b", "c", "d", "e")
+        damaged = [entries[0], *entries[2:]]
+        assert (found(damaged).broken_at, found(damaged).reason) == (2, "seq")
+        breaks = [{"at": 2, "reason": "seq"}]
+        walked = found(self.accept(damaged, 6, entries[-1]["hash"], breaks=breaks))
+        assert (walked.chain, walked.broken_at, walked.reason) == ("repaired", 2, "seq")
+        assert walked.trusted == {
+            name: sealed(seq) for seq, name in ((1, "a"), (3, "c"), (4, "d"), (5, "e"), (6, "z"))
+        }
+        assert walked.untrusted == {}
+
+    def test_a_break_nobody_accepted_is_still_broken(self) -> None:
+        entries = chain("a", "b", "c", "d", "e", "f")
+        damaged = [entries[0], entries[2], entries[4], entries[5]]
+        accepted = self.accept(damaged, 7, entries[-1]["hash"], breaks=[{"at": 2, "reason": "seq"}])
+        assert (found(accepted).chain, found(accepted).broken_at) == ("broken", 2)
+        both = [{"at": 2, "reason": "seq"}, {"at": 3, "reason": "seq"}]
+        assert found(self.accept(damaged, 7, entries[-1]["hash"], breaks=both)).chain == "repaired"
+
+    def test_another_reason_or_a_later_break_is_not_what_was_accepted(self) -> None:
+        entries = chain("a", "b", "c")
+        damaged = [entries[0], entries[2]]
+        wrong = self.accept(damaged, 4, entries[-1]["hash"], breaks=[{"at": 2, "reason": "prev"}])
+        assert found(wrong).chain == "broken"
+        later = self.accept(entries, 4, entries[-1]["hash"], breaks=[{"at": 5, "reason": "seq"}])
+        assert found([*later, *chain("q", start=7, prev=later[-1]["hash"])]).chain == "broken"
+
+    def test_a_lost_head_can_be_accepted_and_the_chain_is_intact_no_more(self) -> None:
+        entries = chain("a", "b")
+        heads = {5: "e" * 64}
+        assert (found(entries, heads).chain, found(entries, heads).heads_missing) == ("intact", [5])
+        accepted = self.accept(entries, 3, entries[-1]["hash"], heads=[{"seq": 5, "hash": "e" * 64}])
+        walked = found(accepted, heads)
+        assert (walked.chain, walked.heads_missing) == ("repaired", [5])
+        assert found(accepted, {**heads, 6: "f" * 64}).chain == "intact"
+
+    def test_an_entry_whose_own_hash_is_wrong_seals_nothing_though_its_break_is_accepted(self) -> None:
+        entries = chain("a", "b", "c")
+        damaged = [entries[0], {**entries[1], "content_sha256": "cd" * 32}, entries[2]]
+        walked = found(self.accept(damaged, 4, entries[-1]["hash"], breaks=[{"at": 2, "reason": "hash"}]))
+        assert walked.chain == "repaired"
+        assert set(walked.trusted) == {"a", "c", "z"}
+
+    def test_what_accepts_must_itself_be_right(self) -> None:
+        entries = chain("a", "b", "c")
+        damaged = [entries[0], entries[2]]
+        *_, accepting = self.accept(damaged, 4, entries[-1]["hash"], breaks=[{"at": 2, "reason": "seq"}])
+        assert found([*damaged, {**accepting, "ts": 2.5}]).chain == "broken"
+        assert found([*damaged, rehash(accepting, prev="f" * 64)]).chain == "broken"
+
+
+@pytest.mark.parametrize(
+    "accepts",
+    [
+        None,
+        {},
+        {"breaks": [], "heads": [], "reason": None},
+        {"breaks": [{"at": 0, "reason": "seq"}], "heads": [], "reason": ""},
+        {"breaks": [{"at": 1, "reason": "whim"}], "heads": [], "reason": ""},
+        {"breaks": [{"at": 1, "reason": "seq", "x": 1}], "heads": [], "reason": ""},
+        {"breaks": [], "heads": [{"seq": True, "hash": SHA}], "reason": ""},
+        {"breaks": [], "heads": [{"seq": 1, "hash": "0x" + SHA}], "reason": ""},
+        {"breaks": {}, "heads": [], "reason": ""},
+    ],
+)
+def test_an_acceptance_has_one_form(accepts: Any) -> None:
+    with pytest.raises(Invalid):
+        read_server_line(server_line("adopt", {"accepts": accepts}))
+    # In a file tenant it is somebody else's key, which means nothing.
+    line = server_line("adopt", {"memory_id": "a", "content_sha256": SHA, "accepts": accepts})
+    assert read_file_line(line).accepts is None
+
+
+def test_on_the_server_an_acceptance_seals_no_record() -> None:
+    accepts = {"breaks": [], "heads": [{"seq": 9, "hash": SHA}], "reason": "restored"}
+    entry = read_server_line(server_line("adopt", {"accepts": accepts}))
+    assert (entry.record, entry.seals) == (None, {})
+    assert entry.accepts is not None
+    assert entry.accepts.as_json() == accepts
