@@ -40,10 +40,20 @@ def test_accepted_transactions_outlive_sigkill_at_once(node: NodeProcess) -> Non
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_sigterm_does_not_wait_for_a_block_that_takes_long(node: NodeProcess) -> None:
+def test_a_block_that_takes_long_holds_up_neither_readers_nor_the_end(node: NodeProcess) -> None:
     client = node.start()
     spinning = client.call("eth_sendRawTransaction", sign(0, to=None, data="0x5b600056", gas=30_000_000))
     time.sleep(1)  # the block is being executed now, for a quarter of a minute at least
+    began = time.monotonic()
+    for _ in range(20):
+        assert client.call("eth_blockNumber") == "0x0"
+        assert client.call("eth_getTransactionByHash", spinning)["blockHash"] is None
+        assert client.call("eth_call", {"to": USER.address}, "latest") == "0x"
+    # Offering more is no reading, and doesn't wait either.
+    client.call("eth_sendRawTransaction", sign(1))
+    assert client.call("eth_blockNumber") == "0x0", "the block is done: this showed nothing"
+    assert time.monotonic() - began < 10
+
     began = time.monotonic()
     assert node.stop() == 0
     assert time.monotonic() - began < 15

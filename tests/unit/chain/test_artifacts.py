@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_hash.auto import keccak
@@ -52,6 +53,52 @@ def test_an_artifact_says_how_it_was_compiled_and_nothing_of_the_machine(name: s
     assert set(kept["sources"]) == set(json.loads(kept["metadata"])["sources"])
     assert all(re.match(r"(src|@openzeppelin/contracts)/[A-Za-z0-9/]+\.sol$", key) for key in kept["sources"])
     assert str(ROOT) not in text
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_that_can_be_called_logged_or_refused_is_documented_for_users(name: str) -> None:
+    """NatSpec: a notice for each, and a word on each parameter and answer."""
+    kept = json.loads((CHECKOUT / f"{name}.json").read_text())
+    output = json.loads(kept["metadata"])["output"]
+    user, dev = output["userdoc"], output["devdoc"]
+    assert user["notice"]
+    assert dev["title"]
+    checked = 0
+    for item in kept["abi"]:
+        section = {"function": "methods", "constructor": "methods", "error": "errors", "event": "events"}
+        place, signature = section[item["type"]], signature_of(item)
+        if item.get("name") in INHERITED:
+            continue
+        notice = user[place].get(signature)
+        assert notice, f"{signature} has no notice"
+        details = dev[place].get(signature, {})
+        details = details[0] if isinstance(details, list) else details
+        given = {one["name"] for one in item["inputs"]}
+        assert set(details.get("params", {})) == given, f"{signature} doesn't explain its parameters"
+        if item["type"] == "function" and item["outputs"] and item["stateMutability"] != "view":
+            assert details.get("returns"), f"{signature} doesn't explain its answer"
+        checked += 1
+    assert checked > 15
+
+
+INHERITED = {
+    *("AccessControlBadConfirmation", "AccessControlUnauthorizedAccount", "DEFAULT_ADMIN_ROLE"),
+    *("RoleAdminChanged", "RoleGranted", "RoleRevoked", "getRoleAdmin", "grantRole", "hasRole"),
+    *("renounceRole", "revokeRole", "supportsInterface"),
+}
+"""OpenZeppelin's own, documented there."""
+
+
+def signature_of(item: dict[str, Any]) -> str:
+    if item["type"] == "constructor":
+        return "constructor"
+
+    def kind(part: dict[str, Any]) -> str:
+        if not part["type"].startswith("tuple"):
+            return str(part["type"])
+        return "(" + ",".join(kind(one) for one in part["components"]) + ")" + part["type"][5:]
+
+    return item["name"] + "(" + ",".join(kind(part) for part in item["inputs"]) + ")"
 
 
 def test_a_contract_that_is_not_there_is_a_fault_of_the_installation() -> None:
