@@ -41,6 +41,8 @@ class Network(ABC):
     gateway: Gateway
     signers = 0
     """How many authorities it tells of."""
+    keeps = True
+    """Whether it is on disk, so that it can be stopped and started again."""
 
     def __init__(self) -> None:
         self.signer = Signer.from_key(SIGNER_KEY)
@@ -63,7 +65,9 @@ class Network(ABC):
 
 
 class EthTester(Network):
-    """In this process; it keeps nothing, so a restart is none."""
+    """In this process; it keeps nothing, so it can't be restarted."""
+
+    keeps = False
 
     def start(self) -> None:
         self._chain = TesterChain()
@@ -83,7 +87,7 @@ class EthTester(Network):
         self._chain.mine()
 
     def restart(self) -> None:
-        pass
+        raise NotImplementedError("eth-tester's chain ends with its process")
 
     def close(self) -> None:
         pass

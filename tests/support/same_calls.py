@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from eth_hash.auto import keccak
+
 from tests.support.evm_code import CONTEXT
 from tests.support.node_process import USER, sign
 
@@ -82,5 +84,19 @@ def same_calls(contracts: list[str], receipt: dict[str, Any]) -> Iterator[list[A
     yield ["eth_sendRawTransaction", sign(9, maxPriorityFeePerGas=10**11)]
     yield ["eth_sendRawTransaction", sign(9, value=10**28, gas=21_000)]
     yield ["eth_sendRawTransaction", sign(9, data="0x" + "00" * 131_072, gas=10_000_000)]
+    # Both have nonce 20 waiting by now (see `waiting_in_both`).
+    for fees in ((10**10, 10**9), (10**10 + 1, 10**9 + 1), (10**11, 10**9), (10**10, 10**10)):
+        raw = sign(20, maxFeePerGas=fees[0], maxPriorityFeePerGas=fees[1])
+        yield ["eth_sendRawTransaction", raw]
+    yield ["eth_getTransactionByHash", keccak_of(waiting_in_both())]
     yield from [["clique_getSigners", far], ["clique_getSignersAtHash", unknown], ["clique_proposals"]]
     yield from [["eth_getFilterChanges", "0x1"], ["eth_uninstallFilter", "0x1"], ["eth_nothing"]]
+
+
+def waiting_in_both() -> str:
+    """Return the raw transaction, waiting for earlier nonces, that each node must be given first."""
+    return sign(20, maxFeePerGas=10**10, maxPriorityFeePerGas=10**9)
+
+
+def keccak_of(raw: str) -> str:
+    return "0x" + keccak(bytes.fromhex(raw[2:])).hex()
