@@ -77,14 +77,15 @@ def tab(
 
 @pytest.mark.parametrize(("size", "dark"), [(DESK, False), (PHONE, True)], ids=["desk-light", "phone-dark"])
 def test_every_page_fits_paints_and_can_be_read(
-    chromium: Browser, world: World, tmp_path: Path, size: tuple[int, int], dark: bool
+    chromium: Browser, world: World, shots: Path, size: tuple[int, int], dark: bool
 ) -> None:
     """No sideways scroll, also with everything unfolded; text of 12 pixels at least and a contrast of 4.5."""
     contrast = (Path(__file__).parent / "contrast.js").read_text()
     with tab(chromium, world, size, scripts=True, dark=dark) as page:
         for name, path in pages(world).items():
             page.goto(path)
-            assert len(page.screenshot(path=tmp_path / f"{name}.png")) > 8_000, f"{name} is blank"
+            shot = shots / f"explorer-{size[0]}-{name.replace(' ', '-')}.png"
+            assert len(page.screenshot(path=shot)) > 8_000, f"{name} is blank"
             page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
             for width in (size[0], 820, 700):
                 page.set_viewport_size({"width": width, "height": size[1]})
