@@ -58,7 +58,8 @@ class Call:
 
 @dataclass(slots=True)
 class Answer:
-    """What goes out: a JSON-able body, or bytes of another media type. Status None is the door's own."""
+    """What goes out: a JSON-able body, bytes of another media type, or an iterator that makes them piece by
+    piece (each in the thread pool). Status None is the door's own."""
 
     body: Any
     status: int | None = None

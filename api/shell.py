@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -75,7 +75,10 @@ class Shell:
         finally:
             self._site.in_flight -= 1
         status = answer.status or (door.status if door else 200)
-        await _send(send, answer, status)
+        if isinstance(answer.body, Iterator):
+            await self._stream(send, answer, status)
+        else:
+            await _send(send, answer, status)
         route = next(iter(methods.values())).path
         self._site.metrics.count(method if door else "other", route, status, time.perf_counter() - started)
 
@@ -94,6 +97,19 @@ class Shell:
             await self._rest(scope, receive, send)
         except ChainMemoryError as error:
             await _send(send, error_answer(error), status_of(error))
+
+    async def _stream(self, send: Send, answer: Answer, status: int) -> None:
+        """Send an answer piece by piece, each made in the pool once the one before is on its way.
+
+        What fails in between cuts the answer off, so that nobody takes it for whole.
+        """
+        pieces: Iterator[bytes] = answer.body
+        piece = await self._site.pool.run(next, pieces, None)
+        await send({"type": "http.response.start", "status": status, "headers": _headers(answer)})
+        while piece is not None:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            piece = await self._site.pool.run(next, pieces, None)
+        await send({"type": "http.response.body", "body": b""})
 
     async def _enter(self, door: Door, params: dict[str, str], scope: Scope, receive: Receive) -> Answer:
         """Check a request in the order of api.md, and run its handler."""
@@ -140,7 +156,7 @@ def _work(
 ) -> Answer:
     _check(door, call, params, query, headers)
     answer = _answer(door.handler(call))
-    if not isinstance(answer.body, bytes):
+    if not isinstance(answer.body, (bytes, Iterator)):
         # Here and not in the event loop: a page of memories may have many megabytes.
         answer.body = encode(answer.body)
     return answer
@@ -234,15 +250,18 @@ def _unexpected(scope: Scope) -> Answer:
 
 async def _send(send: Send, answer: Answer, status: int) -> None:
     body = answer.body if isinstance(answer.body, bytes) else encode(answer.body)
-    headers = [
+    headers = [*_headers(answer), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def _headers(answer: Answer) -> list[tuple[bytes, bytes]]:
+    return [
         (b"content-type", answer.media.encode()),
-        (b"content-length", str(len(body)).encode()),
         (b"cache-control", answer.cache),
         (b"x-content-type-options", b"nosniff"),
         *answer.headers,
     ]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
 
 
 async def not_found(scope: Scope, _receive: Receive, send: Send) -> None:

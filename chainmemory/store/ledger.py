@@ -8,6 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import bindparam, insert, select
 
 from chainmemory.store.accounts import Accounts, Head
+from chainmemory.store.sealed import SealedRecords
 from chainmemory.store.sql import Session, Statement
 from chainmemory.store.tables import ledger_entries
 
@@ -42,6 +43,8 @@ class Ledger:
     def __init__(self, session: Session, accounts: Accounts) -> None:
         self._session = session
         self._accounts = accounts
+        self.records = SealedRecords(session)
+        """What the ledger's check reads."""
 
     def append(self, account_id: str, build: Callable[[Head], Sequence[LedgerRow]]) -> Sequence[LedgerRow]:
         """Append what `build` makes of the current head, and move the head; return the rows.

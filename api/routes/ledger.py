@@ -1,0 +1,116 @@
+"""The ledger: is anything changed, what is in it, and sealing what was put in past the server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from api.answers import COUNT, FLAG, FREE, SHA256, TEXT, TX, many, maybe, obj, one_of
+from api.door import Answer, Call, Doors
+from api.paging import LIMIT, limit_in
+from chainmemory.engine import ledger_verify
+from chainmemory.engine.shapes import Boolean, Field, Integer, Record
+
+doors = Doors("Ledger")
+
+_NAMES = {**many(TEXT), "description": "`memory:7`, `fact:ID@2`, `state:SLUG@3`"}
+REPORT = obj(
+    {
+        "ok": {
+            **maybe(FLAG),
+            "description": "null where the chain can't be reached and nothing else is wrong",
+        },
+        "chain": one_of("empty", "intact", "broken", "repaired"),
+        "entries": COUNT,
+        "broken_at": {**maybe(COUNT), "description": "position of the first failure, from 1"},
+        "reason": maybe(one_of("unparseable", "seq", "prev", "hash")),
+        "sealed": COUNT,
+        "altered": _NAMES,
+        "missing": _NAMES,
+        "unsealed": _NAMES,
+        "disputed": _NAMES,
+        "forgotten": COUNT,
+        "head": obj({"seq": COUNT, "hash": SHA256}),
+        "anchored_head": obj(
+            {
+                "seq": maybe(COUNT),
+                "hash": maybe(SHA256),
+                "matches": maybe(FLAG),
+                "tx_hash": TX,
+            }
+        ),
+    }
+)
+_HASH = "ed968e840d10d2d313a870bc131a4e2c311d7ad09bdf32b3418147221f51a6e2"
+_REPORT = {
+    "ok": True,
+    "chain": "intact",
+    "entries": 4213,
+    "broken_at": None,
+    "reason": None,
+    "sealed": 4213,
+    "altered": [],
+    "missing": [],
+    "unsealed": [],
+    "disputed": [],
+    "forgotten": 0,
+    "head": {"seq": 4213, "hash": _HASH},
+    "anchored_head": {"seq": 4210, "hash": _HASH, "matches": True, "tx_hash": "0x" + _HASH},
+}
+_ENTRY = {
+    "seq": 1,
+    "ts": "2026-09-13T22:02:35.000000Z",
+    "op": "save",
+    "memory_id": "1",
+    "content_sha256": _HASH,
+    "blob_sha256": _HASH,
+    "prev": "0" * 64,
+    "hash": _HASH,
+}
+
+
+@doors.get(
+    "/v1/ledger/verify",
+    needs="read",
+    summary="Check the account's whole ledger, and everything it seals",
+    description="Walks the hash chain, compares every memory and state version with what its entry sealed, "
+    "and the anchored heads with the contract. The routine check needs no key of yours; `deep` decrypts and "
+    "recomputes everything too. Filing changes nothing here. 429 where other checks are running.",
+    query=Record({"deep": Field(Boolean(), note="default false")}),
+    answer=REPORT,
+    example=_REPORT,
+    errors=(429,),
+)
+def verify_ledger(call: Call) -> dict[str, Any]:
+    return ledger_verify.verify(call.engine, call.caller, deep=bool(call.query["deep"]))
+
+
+@doors.get(
+    "/v1/ledger",
+    needs="read",
+    summary="List ledger entries",
+    description="Ascending from seq `from`. `total` is the seq of the last entry; `next_from` is the next "
+    'page\'s `from`, null on the last one. An entry that is no JSON any more is `{"seq","unparseable"}`.',
+    query=Record({"from": Field(Integer(1), note="default 1"), **LIMIT}),
+    answer=obj({"entries": many(FREE), "total": COUNT, "next_from": maybe(COUNT)}),
+    example={"entries": [_ENTRY], "total": 1, "next_from": None},
+)
+def list_ledger(call: Call) -> dict[str, Any]:
+    return ledger_verify.entries(
+        call.engine, call.caller, first=call.query["from"] or 1, limit=limit_in(call.query)
+    )
+
+
+@doors.get(
+    "/v1/ledger/export",
+    needs="read",
+    summary="The whole chain as ledger.jsonl",
+    description="One entry a line, byte for byte as it was hashed.",
+    answer={"type": "string"},
+    media="application/x-ndjson",
+)
+def export_ledger(call: Call) -> Answer:
+    return Answer(
+        ledger_verify.export(call.engine, call.caller),
+        media="application/x-ndjson",
+        headers=((b"content-disposition", b'attachment; filename="ledger.jsonl"'),),
+    )
