@@ -7,7 +7,8 @@ from typing import Any
 from api.answers import COUNT, FLAG, FREE, SHA256, TEXT, TX, many, maybe, obj, one_of
 from api.door import Answer, Call, Doors
 from api.paging import LIMIT, limit_in
-from chainmemory.engine import ledger_verify
+from chainmemory.engine import ledger_seal, ledger_verify
+from chainmemory.engine.once import Written
 from chainmemory.engine.shapes import Boolean, Field, Integer, Record
 
 doors = Doors("Ledger")
@@ -114,3 +115,25 @@ def export_ledger(call: Call) -> Answer:
         media="application/x-ndjson",
         headers=((b"content-disposition", b'attachment; filename="ledger.jsonl"'),),
     )
+
+
+@doors.post(
+    "/v1/ledger/seal",
+    needs="owner",
+    summary="Adopt what was put into the store past the server",
+    description="Each unsealed record that can be read gets an entry with op `adopt`; an altered one never "
+    "does. 409 with the report in `details.report` where the chain is broken (`ledger_broken`), an anchored "
+    "head is gone (`head_missing`) or the chain holds another hash of a record (`chain_mismatch`). After "
+    "a restore `accept_break` with a `reason` goes on knowingly: an entry names what is accepted, and the "
+    "chain is `repaired` from then on, never plain intact and never `ok`. 503 where there is something to seal and "
+    "the chain can't be asked.",
+    body=ledger_seal.SEAL,
+    body_required=False,
+    body_example={"accept_break": True, "reason": "restored from Tuesday's backup"},
+    once=True,
+    answer=obj({"sealed": _NAMES, "report": REPORT}),
+    example={"sealed": ["memory:7"], "report": _REPORT},
+    errors=(429,),
+)
+def seal_ledger(call: Call) -> Written:
+    return ledger_seal.seal(call.engine, call.caller, call.once, call.body)

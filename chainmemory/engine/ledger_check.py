@@ -72,6 +72,16 @@ def check(
         return _exactly(tx, account_id, heads, vault, states)
 
 
+def follow(tx: Tx, account_id: str, heads: Mapping[int, str]) -> Chain:
+    """Follow an account's chain alone, to its end."""
+    chain = Chain(read_server_line, heads)
+    lines = (line for _, line in tx.ledger.records.lines(account_id))
+    while page := list(islice(lines, PAGE)):
+        for _ in chain.take(page):
+            pass
+    return chain
+
+
 def _states(tx: Tx, account_id: str, projects: list[Project], vault: AccountVault | None) -> States:
     slugs = {project.project_id: project.slug for project in projects}
     # A project's row may be gone while its versions are there: then it goes by its id.

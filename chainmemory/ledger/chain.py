@@ -54,8 +54,9 @@ class Chain:
         """The first 1,001 breaks."""
         self.head: tuple[int, str] | None = None
         """Position and hash of the last line that can be read."""
-        self.last_seq = 0
-        """Its `seq`."""
+        self.next_seq = 1
+        """The `seq` that the next entry must have, and `before` the hash it must name."""
+        self.before: str = GENESIS_PREV
         self.accepts: list[tuple[int, Accepts]] = []
         """What entries accept, each with the entry's position."""
         self.heads = dict(heads)
@@ -63,8 +64,6 @@ class Chain:
         self.heads_found_by_seq: set[int] = set()
         """Heads that are entries here by their `seq`: behind an accepted break it isn't their position."""
         self._read = read
-        self._before: str = GENESIS_PREV
-        self._next = 1
         self._form: Form | None = None
 
     @property
@@ -78,13 +77,22 @@ class Chain:
         `repaired`; false where nothing was ever accepted."""
         if not self.accepts or len(self.breaks) > MOST:
             return False
-        for one in self.breaks:
-            if not any(one in accepts.breaks and position > one.at for position, accepts in self.accepts):
-                return False
-        lost = self.heads.keys() - self.heads_found - self.heads_found_by_seq
-        return all(
-            any((seq, self.heads[seq]) in accepts.heads for _, accepts in self.accepts) for seq in lost
-        )
+        return all(map(self.is_accepted, self.breaks)) and not self.heads_lost
+
+    def is_accepted(self, one: Break) -> bool:
+        """Say whether a later entry accepts a break."""
+        return any(one in accepts.breaks and position > one.at for position, accepts in self.accepts)
+
+    @property
+    def heads_lost(self) -> list[tuple[int, str]]:
+        """Position and hash of the anchored heads that are no entry here, by position or `seq`, and weren't
+        accepted as lost."""
+        lost = sorted(self.heads.keys() - self.heads_found - self.heads_found_by_seq)
+        return [
+            (seq, self.heads[seq])
+            for seq in lost
+            if not any((seq, self.heads[seq]) in accepts.heads for _, accepts in self.accepts)
+        ]
 
     def take(self, lines: Sequence[bytes]) -> Iterator[Ordinary | Single]:
         """Follow the next lines (split at LF only, with or without it) and say what they are, in order.
@@ -108,7 +116,7 @@ class Chain:
         read = self._read
         if not isinstance(read, LineReader):
             return None
-        page = self._form.read(lines, self._next, self._before) if self._form is not None else None
+        page = self._form.read(lines, self.next_seq, self.before) if self._form is not None else None
         if page is None:
             try:
                 read(lines[0])
@@ -118,15 +126,15 @@ class Chain:
             if form is None or form == self._form:
                 return None
             self._form = form
-            page = form.read(lines, self._next, self._before)
+            page = form.read(lines, self.next_seq, self.before)
         sealed = read.sealed_by(page) if page is not None else None
         if page is None or sealed is None:
             return None
         first = self.entries + 1
         self.entries += len(lines)
-        self._next += len(lines)
-        self._before = page.hashes[-1]
-        self.head, self.last_seq = (self.entries, self._before), self.entries
+        self.next_seq += len(lines)
+        self.before = page.hashes[-1]
+        self.head = (self.entries, self.before)
         for position in self.heads.keys() if len(self.heads) < len(lines) else range(first, self.entries + 1):
             if first <= position <= self.entries:
                 self._look_for_head(position, position, page.hashes[position - first])
@@ -138,7 +146,7 @@ class Chain:
             entry = self._read(line)
         except Invalid:
             self._note("unparseable")
-            self._next += 1
+            self.next_seq += 1
             return Single(None, "unparseable")
         reason = self._failure(entry)
         if reason is not None:
@@ -146,15 +154,15 @@ class Chain:
         self._look_for_head(self.entries, entry.seq, entry.computed)
         if entry.accepts is not None and reason is None:
             self.accepts.append((self.entries, entry.accepts))
-        self.head, self.last_seq = (self.entries, entry.hash), entry.seq
-        self._before = entry.hash
-        self._next = entry.seq + 1
+        self.head = (self.entries, entry.hash)
+        self.before = entry.hash
+        self.next_seq = entry.seq + 1
         return Single(entry, reason)
 
     def _failure(self, entry: Entry) -> Reason | None:
-        if entry.seq != self._next:
+        if entry.seq != self.next_seq:
             return "seq"
-        if entry.prev != self._before:
+        if entry.prev != self.before:
             return "prev"
         return None if entry.hash == entry.computed else "hash"
 
