@@ -125,8 +125,8 @@ def export_ledger(call: Call) -> Answer:
     "does. 409 with the report in `details.report` where the chain is broken (`ledger_broken`), an anchored "
     "head is gone (`head_missing`) or the chain holds another hash of a record (`chain_mismatch`). After "
     "a restore `accept_break` with a `reason` goes on knowingly: an entry names what is accepted, and the "
-    "chain is `repaired` from then on, never plain intact and never `ok`. 503 where there is something to seal and "
-    "the chain can't be asked.",
+    "chain is `repaired` from then on, never plain intact and never `ok`. 503 where there is something "
+    "to seal and the chain can't be asked.",
     body=ledger_seal.SEAL,
     body_required=False,
     body_example={"accept_break": True, "reason": "restored from Tuesday's backup"},
