@@ -6,6 +6,7 @@ from api.door import Doors
 from api.routes import (
     accounts,
     explorer,
+    ledger,
     memories,
     memory,
     memory_save,
@@ -27,6 +28,7 @@ ALL: tuple[Doors, ...] = (
     state.doors,
     state_text.doors,
     verification.doors,
+    ledger.doors,
     operations.doors,
     rpc.doors,
     pages.doors,
