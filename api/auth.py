@@ -47,7 +47,7 @@ def check_may_create_accounts(raw: RawHeaders, peer: str | None, settings: Setti
     given = headers.get(b"x-admin-token", b"").decode("latin-1") or bearer_in(headers) or ""
     if not token:
         raise Unauthorized(
-            "Accounts can be created only from the server's own machine; "
+            "This is open only to programs on the server's own machine (new accounts, agents' files); "
             "to allow it from elsewhere set CHAINMEMORY_ADMIN_TOKEN on the server and send it as a Bearer "
             "token."
         )

@@ -80,8 +80,7 @@ class Client:
 
     def create_account(self, *, admin_token: str | None = None) -> Json:
         """Create an account; the answer's `api_key` is shown this once."""
-        headers = {"authorization": f"Bearer {admin_token}"} if admin_token else {}
-        return self._object(self._send("POST", "/v1/keys", headers=headers))
+        return self._object(self._send("POST", "/v1/keys", headers=_admin(admin_token)))
 
     def profile(self) -> Json:
         """Return the account's profile."""
@@ -138,6 +137,19 @@ class Client:
     def verify(self, public_name: str, *, limit: int | None = None, cursor: str | None = None) -> Json:
         """Return one page of the public verification of a project."""
         return self.get(f"/v1/verify/{quote(public_name, safe='')}", limit=limit, cursor=cursor)
+
+    # -- agents kept as files, on the server's own machine ------------------------------------------
+
+    def verify_files(self, agent_id: str, *, deep: bool = False, admin_token: str | None = None) -> Json:
+        """Return the report on an agent's ledger that is kept as files."""
+        query = {"agent_id": agent_id, **({"deep": "1"} if deep else {})}
+        headers = _admin(admin_token)
+        return self._object(self._send("GET", "/ledger/verify", query=query, headers=headers))
+
+    def seal_files(self, agent_id: str, *, root: str | None = None, admin_token: str | None = None) -> Json:
+        """Adopt an agent's unsealed files; refused where the server's agents lie elsewhere than `root`."""
+        body = _given({"agent_id": agent_id, "root": root})
+        return self._object(self._send("POST", "/ledger/seal", body=body, headers=_admin(admin_token)))
 
     # -- the server ---------------------------------------------------------------------------------
 
@@ -217,6 +229,10 @@ def _wanted_pause(busy: httpx.Response, otherwise: float) -> float:
     """Return how long a busy server (429) asks to wait, in seconds, within reason."""
     asked = busy.headers.get("retry-after", "")
     return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else otherwise
+
+
+def _admin(token: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {token}"} if token else {}
 
 
 def _given(values: Mapping[str, Any]) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from chainmemory import __version__
-from chainmemory.cli import contracts, import_git
+from chainmemory.cli import contracts, import_git, ledger
 from chainmemory.cli.account_commands import keys, status
 from chainmemory.cli.demo import demo
 from chainmemory.cli.exits import ending
@@ -29,6 +29,7 @@ app.add_typer(chain_app, name="chain")
 app.add_typer(keys, name="keys")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(import_git.app, name="import")
+app.add_typer(ledger.app, name="ledger")
 
 
 @app.command()

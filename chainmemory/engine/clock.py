@@ -3,6 +3,7 @@ they read."""
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 
 
@@ -16,10 +17,14 @@ def ago(seconds: float) -> str:
     return _write(datetime.now(UTC) - timedelta(seconds=seconds))
 
 
-def unix_seconds(time: str) -> int:
+def unix_now() -> float:
+    """Return the current time in Unix seconds, to the microsecond, as file tenants' ledgers have it."""
+    return round(time.time(), 6)
+
+
+def unix_seconds(moment: str) -> int:
     """Return a protocol time as whole Unix seconds (negative before 1970)."""
-    moment = datetime.fromisoformat(time)
-    return (moment - _EPOCH) // timedelta(seconds=1)
+    return (datetime.fromisoformat(moment) - _EPOCH) // timedelta(seconds=1)
 
 
 def from_unix(seconds: int) -> str:

@@ -9,7 +9,8 @@ from chainmemory.ledger.verdicts import Record
 from chainmemory.protocol.canonical import parse_json
 from chainmemory.protocol.records import file_record_sha256
 
-_UNREADABLE = Record(seals=None)
+UNREADABLE = Record(seals=None)
+"""A record that is there and can't be parsed."""
 
 
 def read_record(stem: str, data: bytes) -> tuple[str, Record]:
@@ -20,12 +21,12 @@ def read_record(stem: str, data: bytes) -> tuple[str, Record]:
     try:
         record = parse_json(data)
     except Invalid:
-        return stem, _UNREADABLE
+        return stem, UNREADABLE
     if not isinstance(record, dict):
-        return stem, _UNREADABLE
+        return stem, UNREADABLE
     name = stem if record.get("id") is None else record["id"]
     if not isinstance(name, str):
-        return stem, _UNREADABLE
+        return stem, UNREADABLE
     return name, Record({"content_sha256": file_record_sha256(record)})
 
 
@@ -34,5 +35,5 @@ def tenant_records(files: Iterable[tuple[str, bytes]]) -> dict[str, Record]:
     records: dict[str, Record] = {}
     for stem, data in files:
         name, record = read_record(stem, data)
-        records[name] = _UNREADABLE if name in records else record
+        records[name] = UNREADABLE if name in records else record
     return records

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from chainmemory import logging
 from chainmemory.cli import main
 from chainmemory.client import Client
 from chainmemory.errors import ChainMemoryError
@@ -100,6 +101,7 @@ def cli(home: Path, *arguments: str, data: str = "", **environ: str) -> subproce
     finally:
         sys.argv = before
         os.umask(umask)
+        logging.unconfigure()  # the log of a command that made one went to the stderr of this call
     said, told = (stream.buffer.getvalue().decode() for stream in (output, errors))
     return subprocess.CompletedProcess(arguments, code, said, told)
 

@@ -1,0 +1,216 @@
+"""`chainmemory ledger`: the agents kept as plain files: verify, seal, append (protocol §5)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from chainmemory import logging
+from chainmemory.cli import options
+from chainmemory.cli.exits import EXIT_UNCHECKED, EXIT_WRONG, exit_code
+from chainmemory.cli.ledger_lines import lines_of
+from chainmemory.cli.ledger_server import admin_token, owning_server
+from chainmemory.cli.output import print_json, printable
+from chainmemory.engine.clock import unix_now
+from chainmemory.errors import ChainMemoryError, Conflict, Invalid, NotFound
+from chainmemory.ledger.entries import read_file_line
+from chainmemory.ledger.tenant import agents_in, held
+from chainmemory.ledger.tenant_check import as_json as report_json
+from chainmemory.ledger.tenant_check import check, read_twice
+from chainmemory.ledger.tenant_write import adopt, save
+from chainmemory.protocol.identity import check_slug
+from chainmemory.settings import Settings
+
+app = typer.Typer(help="The ledgers of agents kept as plain files.", no_args_is_help=True)
+
+Agent = Annotated[str | None, typer.Option(help="The agent: its folder's name.", metavar="NAME")]
+All = Annotated[bool, typer.Option("--all", help="Every agent of the root.")]
+Root = Annotated[
+    Path | None,
+    typer.Option(help="Folder with a folder per agent.", show_default="~/.agentb/agents", metavar="DIR"),
+]
+Json = dict[str, Any]
+
+# What is wrong with a ledger, as against what hinders looking at it.
+WRONG = frozenset({"ledger_broken", "head_missing"})
+
+
+@app.callback()
+def _group() -> None:
+    """The ledgers of agents kept as plain files."""
+
+
+@app.command()
+def verify(
+    agent: Agent = None,
+    every: All = False,
+    root: Root = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Read every line a second time, by the slow and exact reader.")
+    ] = False,
+    as_json: options.AsJson = False,
+    home: options.Home = None,
+) -> None:
+    """Check ledgers and records. Exit code 1: something is wrong; 2: it couldn't be checked."""
+    settings = prepare(home, root)
+
+    def verified(name: str) -> Json:
+        return report_of(settings.agents_dir, name, deep=deep)
+
+    told = for_each(chosen(settings, agent, every), verified)
+    show(told, as_json=as_json, single=not every)
+    raise typer.Exit(ending_of(told))
+
+
+@app.command()
+def seal(
+    agent: Agent = None,
+    every: All = False,
+    root: Root = None,
+    as_json: options.AsJson = False,
+    home: options.Home = None,
+    url: options.Url = None,
+) -> None:
+    """Adopt every unsealed record, never an altered one, and never onto a broken ledger.
+
+    A running server does it, for it owns the ledgers' ends; where its port refuses connections, this command
+    does. Anything unclear is refused. Exit codes as for verify.
+    """
+    settings = prepare(home, root)
+    names = chosen(settings, agent, every)
+    server = owning_server(settings, url)
+
+    def sealed(name: str) -> Json:
+        if server is not None:
+            return server.seal_files(name, root=str(settings.agents_dir), admin_token=admin_token(settings))
+        with held(settings.agents_dir, name) as tenant:
+            adopted, report = adopt(tenant, now=unix_now())
+        return {"sealed": adopted, "report": report_json(name, report)}
+
+    told = for_each(names, sealed)
+    if server is not None:
+        server.close()
+    show(told, as_json=as_json, single=not every)
+    raise typer.Exit(ending_of(told))
+
+
+@app.command()
+def append(
+    file: Annotated[Path, typer.Argument(help="A record, one JSON object; - reads stdin.", metavar="FILE")],
+    agent: Annotated[str, typer.Option(help="The agent: its folder's name.", metavar="NAME")],
+    root: Root = None,
+    as_json: options.AsJson = False,
+    home: options.Home = None,
+) -> None:
+    """Save one record and seal it. Safe to repeat: the same record is saved once."""
+    settings = prepare(home, root)
+    try:
+        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise NotFound(f"{file} can't be read: {error.strerror or type(error).__name__}.") from None
+    _make_agent(settings.agents_dir, agent)
+    with held(settings.agents_dir, agent) as tenant:
+        saved = save(tenant, data, stem="" if str(file) == "-" else file.stem, now=unix_now())
+    if as_json:
+        told = {"record": saved.record, "ledger_seq": saved.seq, "ledger_hash": saved.hash}
+        print_json({"agent_id": agent, **told, "known": saved.known})
+    else:
+        state = "was sealed already" if saved.known else "is sealed"
+        typer.echo(f"{printable(agent)}: {printable(saved.record)} {state}: entry {saved.seq} {saved.hash}")
+
+
+def prepare(home: Path | None, root: Path | None) -> Settings:
+    """Return the settings with the root that was given, and send the log to stderr."""
+    settings = Settings.load(home=home, agents_dir=root)
+    logging.configure("ledger", level=settings.log_level)
+    return settings
+
+
+def chosen(settings: Settings, agent: str | None, every: bool) -> list[str]:
+    """Return the agents that were named. Raises Invalid for none or both, NotFound where there are none."""
+    if (agent is None) != every:
+        raise Invalid("Name one agent with --agent, or all with --all.")
+    if agent is not None:
+        return [agent]
+    names = agents_in(settings.agents_dir)
+    if not names:
+        raise NotFound(f"There is no agent in {settings.agents_dir}.", code="no_agents")
+    return names
+
+
+def report_of(root: Path, name: str, *, deep: bool = False) -> Json:
+    """Check one agent and return its report."""
+    with held(root, name) as tenant:
+        report = check(tenant, read=read_twice if deep else read_file_line)
+    return report_json(name, report)
+
+
+def for_each(names: list[str], work: Callable[[str], Json]) -> list[Json]:
+    """Do the work for each agent; one that can't be done keeps no other from being done."""
+    told = []
+    for name in names:
+        try:
+            told.append(work(name))
+        except ChainMemoryError as error:
+            told.append(
+                {
+                    "agent_id": name,
+                    "error": error.message,
+                    "code": error.code,
+                    "exit": EXIT_WRONG if error.code in WRONG else exit_code(error),
+                    "report": error.details.get("report") if isinstance(error, Conflict) else None,
+                }
+            )
+    return told
+
+
+def show(told: list[Json], *, as_json: bool, single: bool) -> None:
+    """Print what was found, errors to stderr."""
+    if as_json:
+        plain = [{key: value for key, value in one.items() if key != "exit"} for one in told]
+        print_json(plain[0] if single else {"agents": plain})
+        return
+    for one in told:
+        if "error" in one:
+            typer.echo(f"chainmemory: {printable(one['agent_id'])}: {one['error']}", err=True)
+        report = one.get("report", one)
+        if report is not None and "chain" in report:
+            for line in lines_of(report):
+                typer.echo(line)
+        if "error" not in one and "report" in one:
+            for record in one["sealed"]:
+                typer.echo(f"  adopted   {printable(record)}")
+
+
+def ending_of(told: list[Json]) -> int:
+    """Return the exit code: 1 where anything is wrong, else 2 where anything couldn't be checked."""
+    codes = {_ending(one) for one in told}
+    return EXIT_WRONG if EXIT_WRONG in codes else EXIT_UNCHECKED if EXIT_UNCHECKED in codes else 0
+
+
+def _ending(one: Json) -> int:
+    if "error" in one:
+        return int(one["exit"])
+    ok = one.get("report", one)["ok"]
+    return 0 if ok else EXIT_UNCHECKED if ok is None else EXIT_WRONG
+
+
+def _make_agent(root: Path, name: str) -> None:
+    if (root / name).exists():
+        return
+    try:
+        check_slug(name)
+    except Invalid:
+        raise Invalid(
+            "A new agent's name has 1 to 64 characters of a-z, 0-9, '.', '_', '-', first a letter or digit.",
+            field="agent",
+        ) from None
+    try:
+        (root / name).mkdir(mode=0o700, parents=True)
+    except OSError as error:
+        raise Invalid(f"{root / name} can't be made: {error.strerror or type(error).__name__}.") from None
+    typer.echo(f"New agent {name} in {root}.", err=True)
