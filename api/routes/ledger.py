@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+
 from api.answers import COUNT, FLAG, FREE, SHA256, TEXT, TX, many, maybe, obj, one_of
 from api.door import Answer, Call, Doors
 from api.paging import LIMIT, limit_in
@@ -106,7 +108,8 @@ def list_ledger(call: Call) -> dict[str, Any]:
     needs="read",
     summary="The whole chain as ledger.jsonl",
     description="One entry a line, byte for byte as it was hashed.",
-    answer={"type": "string"},
+    answer=TEXT,
+    example=orjson.dumps(_ENTRY, option=orjson.OPT_SORT_KEYS).decode() + "\n",
     media="application/x-ndjson",
 )
 def export_ledger(call: Call) -> Answer:

@@ -50,6 +50,10 @@ ROUTES = [
     "GET /v1/project/{name}/state/anchor",
     "GET /v1/verify/{public_name}",
     "POST /v1/audit/state/{name}",
+    "GET /v1/ledger/verify",
+    "GET /v1/ledger",
+    "GET /v1/ledger/export",
+    "POST /v1/ledger/seal",
     "GET /v1/chain",
     "POST /rpc",
     "GET /healthz",
@@ -141,6 +145,7 @@ def test_writing_routes_take_an_idempotency_key_but_those_under_keys(document: d
         "DELETE /v1/projects/{slug}",
         "POST /v1/projects/from-default/{id}",
         "POST /v1/project/{name}/state/ops",
+        "POST /v1/ledger/seal",
     }
 
 
