@@ -10,8 +10,8 @@ from chainmemory.errors import ChainMemoryError
 from chainmemory.node import NodeConfig, run_node
 
 
-def main() -> int:
-    """Run a node with the settings of the command line; 2 when they are wrong."""
+def main(arguments: list[str] | None = None) -> int:
+    """Run a node with the settings of the command line (or those given); 2 when they are wrong."""
     parser = argparse.ArgumentParser(prog="python -m chainmemory.node")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
@@ -31,7 +31,7 @@ def main() -> int:
     parser.add_argument("--ready-file", type=Path)
     parser.add_argument("--log-level", default=NodeConfig.log_level)
     try:
-        run_node(NodeConfig(**vars(parser.parse_args())))
+        run_node(NodeConfig(**vars(parser.parse_args(arguments))))
     except ChainMemoryError as error:
         print(f"error: {error.message}", file=sys.stderr)
         return 2

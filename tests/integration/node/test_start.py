@@ -14,6 +14,7 @@ import pytest
 
 from chainmemory.errors import ConfigurationError
 from chainmemory.node import NodeConfig
+from chainmemory.node.__main__ import main
 from chainmemory.node.export import export_chain
 from chainmemory.node.genesis import read_genesis
 from chainmemory.node.keystore import create_authority
@@ -120,12 +121,18 @@ def test_two_nodes_never_share_a_folder(folder: Path, monkeypatch: pytest.Monkey
         pass
 
 
-def test_the_command_line_says_what_is_wrong(folder: Path) -> None:
+def test_the_command_line_says_what_is_wrong(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "can't be decrypted" in refusal_with_a_wrong_password(folder)
-    assert "period must be at least 1" in refusal(folder, "--period", "0")
+
+    def said_here(folder: Path, *arguments: str) -> str:
+        """As `refusal` says, without a process of its own."""
+        assert main(["--data-dir", str(folder), "--port", "0", *arguments]) == 2
+        return capsys.readouterr().err
+
+    assert "period must be at least 1" in said_here(folder, "--period", "0")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        assert f"can't listen on 127.0.0.1:{port}" in refusal(folder.with_name("new"), "--port", port)
+        assert f"can't listen on 127.0.0.1:{port}" in said_here(folder.with_name("new"), "--port", port)
 
 
 def refusal_with_a_wrong_password(folder: Path) -> str:
