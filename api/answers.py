@@ -66,6 +66,7 @@ ANCHOR: Schema = obj(
     },
     WHY_NOT,
 )
+PROOF: Schema = obj({"root": HEX32, "index": COUNT, "size": NUMBER, "path": many(HEX32)})
 ANCHOR_STATUS: Schema = obj({"status": maybe(STATUS)})
 CHAIN: Schema = obj(
     {

@@ -87,6 +87,8 @@ class Settings(BaseSettings):
     """Whether each state goes on chain by itself, or one root for many (docs/contracts.md)."""
     max_fee_gwei: float = Field(default=200, gt=0)
     """Cap of the price for one unit of gas."""
+    worker_part: str = Field(default="1/1", pattern=r"^[1-9][0-9]{0,2}/[1-9][0-9]{0,2}$")
+    """Which part of the work this worker does, as "2/3"; each part has a worker, with a signer of its own."""
     lease_s: float = Field(default=15, gt=0)
     """How long a worker's lease lasts without a heartbeat, in seconds."""
     poll_s: float = Field(default=0.25, gt=0)
@@ -150,6 +152,14 @@ class Settings(BaseSettings):
         if url is not None and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
             raise ValueError("must be an http:// or https:// address")
         return url
+
+    @field_validator("worker_part")
+    @classmethod
+    def _one_of_all(cls, part: str) -> str:
+        index, count = part.split("/")
+        if int(index) > int(count):
+            raise ValueError("must be like 2/3: the second of three")
+        return part
 
     @model_validator(mode="after")
     def _ports_differ(self) -> Settings:

@@ -10,6 +10,7 @@ from api.answers import (
     FLAG,
     HEX32,
     NUMBER,
+    PROOF,
     STATUS,
     TEXT,
     TIME,
@@ -63,7 +64,7 @@ _CHAIN = {
                     "anchored_at": maybe(TIME),
                     "confirmations": maybe(COUNT),
                 },
-                WHY_NOT,
+                {**WHY_NOT, "proof": PROOF},
             ),
             "chain": CHAIN,
             "how_to_verify": TEXT,
@@ -100,7 +101,8 @@ def get_state_anchor(call: Call) -> dict[str, Any]:
     summary="Compare a project's anchors with what the contract holds",
     description="Newest first. `onchain_state_hash` is read from the contract, never from the database. "
     "`verified` is true if the latest version is anchored and every listed anchor matches, false if one "
-    "differs, null in every other case (nothing anchored yet, or the chain can't be reached). `witness: "
+    "differs, null in every other case (nothing anchored yet, or the chain can't be reached). A version that "
+    "was anchored under a Merkle root has its `proof`, as the contract's verifyInRoot takes it. `witness: "
     "self` says that this server runs the chain itself.",
     params={"public_name": Text(1, 100)},
     query=Record(
@@ -131,7 +133,8 @@ def get_state_anchor(call: Call) -> dict[str, Any]:
                         "anchored_at": maybe(TIME),
                         "onchain_state_hash": TX,
                         "matches": maybe(FLAG),
-                    }
+                    },
+                    {"proof": PROOF},
                 )
             ),
             "how_to_verify": TEXT,

@@ -116,12 +116,7 @@ def verify_page(call: Call) -> Answer:
         if not wants_html(call):
             raise
         return error_page(404, "No such project", f"{error.message} Check the spelling, or ask its owner.")
-    latest = found["latest_version"]
-    return page(
-        "verify.html",
-        found=found,
-        call_data=verification.call_data(found["project_id"], latest) if latest else None,
-    )
+    return page("verify.html", found=found, own_call=verification.own_call(found))
 
 
 @doors.get(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
+from chainmemory.anchoring.catch_up import CatchUp
 from chainmemory.anchoring.gather import Gatherer
 from chainmemory.anchoring.health import WORKING, Health, Progress
 from chainmemory.anchoring.post import Post
@@ -29,6 +30,7 @@ class Bench:
         trusted: set[str] = set()
         self._reconciler = Reconciler(station, self._post, self._recheck, trusted)
         self._gatherer = Gatherer(station, trusted)
+        self._catch_up = CatchUp(station.db, station.clock)
         self._heads_at = float("-inf")
         self._submitter_checked = float("-inf")
         self._reconciled = False
@@ -65,6 +67,9 @@ class Bench:
         words = (
             f"{out} transaction{'s are' if out != 1 else ' is'} out." if out else "All that is due was sent."
         )
+        if out or sent or late or settled:
+            self._catch_up.look()
+            words = self._catch_up.words or words
         wait_s = station.options.poll_s / 2 if out else station.options.poll_s
         # What was settled may be what others waited for.
         return Progress(

@@ -8,10 +8,11 @@ no start-up besides the first round.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from chainmemory.anchoring.bench import Bench
 from chainmemory.anchoring.clock import Clock
-from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, Health, Progress
+from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, WORKING, Health, Progress
 from chainmemory.anchoring.lease import LeaseKeeper, holder_name
 from chainmemory.anchoring.options import Options
 from chainmemory.anchoring.retry import Stop, decide
@@ -19,7 +20,7 @@ from chainmemory.anchoring.setup import check_chain
 from chainmemory.anchoring.station import Station, Step, no_step
 from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.signer import Signer, load_signer
-from chainmemory.errors import ChainMemoryError, Conflict, Unavailable
+from chainmemory.errors import ChainMemoryError, ConfigurationError, Conflict, Unavailable
 from chainmemory.logging import log
 from chainmemory.settings import Settings
 from chainmemory.store.database import Database
@@ -84,6 +85,28 @@ class AnchorWorker:
                 return self._wait(error)
             self._keeper.lost()
             return self._stand_by()
+
+    def run_until_idle(self, stop: threading.Event, say: Callable[[str], None]) -> Progress:
+        """Do rounds until nothing is due and no transaction waits for a block, and give the lease back.
+
+        Ends as well with the first error that may pass, or where another worker holds the lease; the progress
+        returned says which. `say` is told what is going on, when that changes. Raises as `run_once`, and
+        Unavailable where the store can't be used.
+        """
+        idle, told = 0, ""
+        try:
+            while True:
+                progress = self.run_once()
+                if progress.words != told:
+                    told = progress.words
+                    say(told)
+                idle = 0 if progress.sent or progress.settled or progress.out else idle + 1
+                # A second look: what was settled last may be what others waited for.
+                if progress.state != WORKING or idle > 1 or stop.is_set():
+                    return progress
+                self._rest(stop, progress.wait_s)
+        finally:
+            self._give_back()
 
     def run(self, stop: threading.Event) -> None:
         """Do rounds until `stop` is set; then give the lease back.
@@ -249,8 +272,20 @@ class AnchorWorker:
 def run_worker(settings: Settings, stop: threading.Event) -> None:
     """Run the worker of a deployment until `stop` is set, waiting for a chain that isn't up yet.
 
-    Raises ConfigurationError where only a person can help.
+    Raises ConfigurationError where only a person can help; the status then says why.
     """
-    signer = load_signer(settings.signer_keystore_path, settings.signer_password_path)
     with Database.open(settings.store_url) as db:
-        AnchorWorker(db, Gateway(settings.chain_url), signer, Options.from_settings(settings)).run(stop)
+        worker_of(settings, db).run(stop)
+
+
+def worker_of(settings: Settings, db: Database) -> AnchorWorker:
+    """Return a deployment's worker on its open store. Raises as `run_worker`."""
+    try:
+        signer = load_signer(settings.signer_keystore_path, settings.signer_password_path)
+        return AnchorWorker(db, Gateway(settings.chain_url), signer, Options.from_settings(settings))
+    except ConfigurationError as error:
+        with db.write() as tx:
+            tx.worker.report_no_start(
+                holder_name(), error.message, part=settings.worker_part, now=Clock().now()
+            )
+        raise

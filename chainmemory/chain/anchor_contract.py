@@ -103,9 +103,10 @@ class StateAnchors:
         """Find the event that anchored a ledger's head; None where there is none."""
         return self._first_event([self.abi.topic("HeadAnchored"), ledger_id, _topic(seq)], from_block)
 
-    def root_log(self, root: str, *, from_block: int) -> Log | None:
+    def root_log(self, root: str, *, from_block: int, to_block: BlockTag = "latest") -> Log | None:
         """Find the first event that anchored a Merkle root (hex32); None where there is none."""
-        logs = self._gateway.logs(self.address, [self.abi.topic("RootAnchored"), root], from_block=from_block)
+        topics = [self.abi.topic("RootAnchored"), root]
+        logs = self._gateway.logs(self.address, topics, from_block=from_block, to_block=to_block)
         return logs[0] if logs else None
 
     def verify_in_root(self, root: str, state: State, proof: Proof, *, block: BlockTag = "latest") -> bool:

@@ -77,6 +77,13 @@ class ChainReader:
             ("project", project_id), lambda head: self.anchors.project_of(project_id, block=head.number)
         )
 
+    def root_is_anchored(self, root: str, block_number: int) -> bool:
+        """Say whether a Merkle root (hex32) was anchored in this block."""
+        return self._kept(
+            ("anchored root", root, block_number),
+            lambda _: self.anchors.root_log(root, from_block=block_number, to_block=block_number) is not None,
+        )
+
     # -- ledgers ----------------------------------------------------------------------------------
 
     def head_of(self, account_id: str, seq: int) -> str:

@@ -107,18 +107,22 @@ class Checker:
         _equal(f"version {version}'s number", version, meta["version"])
         self.checked.project_id = self.checked.project_id or meta["project_id"]
         _equal(f"version {version}'s project", self.checked.project_id, meta["project_id"])
-        held = self._witness.state_hash(contract, meta["project_id"], version)
-        _equal(f"version {version} in the contract", computed, held)
         tx_hash = answer["anchor"]["tx_hash"]
         if not tx_hash:
             raise IntegrityError(
                 f"Version {version} says {answer['anchor']['status']}, not in which transaction."
             )
-        events = self._witness.anchored(contract, tx_hash)
-        if (meta["project_id"], version, computed) not in {
-            (e.project_id, e.version, e.state_hash) for e in events
-        }:
-            raise IntegrityError(f"The transaction {tx_hash} didn't anchor version {version} with its hash.")
+        state = (str(meta["project_id"]), version, computed)
+        proof = None
+        if str(answer["anchor"]["onchain_anchor_id"]).startswith("0x"):
+            proof = self._client.anchor(self._project, version)["anchor"].get("proof")
+        check_on_chain(self._witness, contract, state, tx_hash, proof)
+        if proof is None:
+            events = self._witness.anchored(contract, tx_hash)
+            if state not in {(e.project_id, e.version, e.state_hash) for e in events}:
+                raise IntegrityError(
+                    f"The transaction {tx_hash} didn't anchor version {version} with its hash."
+                )
         self.checked.transactions.add(tx_hash)
         self.checked.versions += 1
         return computed
@@ -208,10 +212,36 @@ def check_public(answer: Json, witness: Witness) -> int:
     compared = 0
     for anchor in answer["anchors"]:
         if anchor["status"] == "anchored":
-            held = witness.state_hash(contract, answer["project_id"], anchor["version"])
-            _equal(f"version {anchor['version']} in the contract", anchor["state_hash"], held)
+            state = (str(answer["project_id"]), int(anchor["version"]), str(anchor["state_hash"]))
+            check_on_chain(witness, contract, state, anchor["tx_hash"], anchor.get("proof"))
             compared += 1
     return compared
+
+
+def check_on_chain(
+    witness: Witness, contract: str, state: tuple[str, int, str], tx_hash: str, proof: Json | None
+) -> None:
+    """Check that the contract holds a state (project id, version, state hash): by itself, or under a root.
+
+    With a proof, its root must be logged in the transaction, the contract must find the state under it, and
+    must not hold another hash for that version by itself. Raises IntegrityError.
+    """
+    project, version, state_hash = state
+    held = witness.state_hash(contract, project, version)
+    if proof is None or held != ZERO:
+        _equal(f"version {version} in the contract", state_hash, held)
+        return
+    try:
+        root, index, size = str(proof["root"]), int(proof["index"]), int(proof["size"])
+        path = [str(step) for step in proof["path"]]
+    except (KeyError, TypeError, ValueError):
+        raise IntegrityError(f"What the server gives as version {version}'s proof isn't one.") from None
+    if root not in witness.roots(contract, tx_hash):
+        raise IntegrityError(f"The transaction {tx_hash} didn't anchor the root {root} of version {version}.")
+    if not witness.in_root(contract, root, state, index=index, size=size, path=path):
+        raise IntegrityError(
+            f"MISMATCH: version {version} with the hash {state_hash} isn't under the root {root}."
+        )
 
 
 def _equal(what: str, wanted: Any, found: Any) -> None:

@@ -6,6 +6,7 @@ It shares no code with the gateway, the worker or the API, so it can't share the
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -18,6 +19,8 @@ from chainmemory.protocol.hashing import hex32, parse_hex32
 
 TIMEOUT_S = 30.0
 STATE_ANCHORED = "StateAnchored(uint64,bytes32,uint64,bytes32,uint64,address)"
+ROOT_ANCHORED = "RootAnchored(bytes32,address,uint32,uint64)"
+VERIFY_IN_ROOT = "verifyInRoot(bytes32,(bytes32,uint64,bytes32),uint256,uint256,bytes32[])"
 MEMORY_RECORDED = (
     "MemoryRecorded(bytes32,uint64,bytes32)",
     "MemoryRecordedWithPayload(bytes32,uint64,bytes32,uint8,uint8,uint32,bytes)",
@@ -80,6 +83,30 @@ class Witness:
                 state_hash = hex32(_bytes(data)[:32])
                 events.append(Anchored(topics[2], int(topics[3], 16), state_hash, block_number))
         return events
+
+    def roots(self, contract: str, tx_hash: str) -> set[str]:
+        """Return the Merkle roots (hex32) that `contract` logged in a transaction. Raises as `anchored`."""
+        logs = self._logs(contract, tx_hash)
+        return {topics[1] for topics, _, _ in logs if topics[0] == _topic(ROOT_ANCHORED)}
+
+    def in_root(
+        self,
+        contract: str,
+        root: str,
+        state: tuple[str, int, str],
+        *,
+        index: int,
+        size: int,
+        path: Sequence[str],
+    ) -> bool:
+        """Ask the contract whether a state (project id, version, state hash) is under a root."""
+        project_id, version, state_hash = state
+        words = [parse_hex32(root), parse_hex32(project_id), _word(version), parse_hex32(state_hash)]
+        # The seventh word says where the path begins: behind these seven.
+        words += [_word(index), _word(size), _word(7 * 32), _word(len(path))]
+        data = _selector(VERIFY_IN_ROOT) + b"".join([*words, *(parse_hex32(step) for step in path)])
+        answer = _bytes(self._ask("eth_call", {"to": contract, "data": "0x" + data.hex()}, "latest"))
+        return answer == _word(1)
 
     def recorded(self, registry: str, tx_hash: str, account_ref: str, number: int) -> list[str]:
         """Return the event hashes a transaction logged in MemoryRegistry for a memory: one, if all is well.

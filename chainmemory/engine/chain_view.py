@@ -111,6 +111,11 @@ class ChainView:
         reader = self.contracts().reader
         return self._ask(lambda: reader.state_hashes_of(project_id, first, count))
 
+    def root_is_anchored(self, root: str, block_number: int) -> bool:
+        """Say whether the contract logged a Merkle root in this block."""
+        reader = self.contracts().reader
+        return self._ask(lambda: reader.root_is_anchored(root, block_number))
+
     def batch_root(self, account_id: str, first_recorded: int) -> str:
         """Return the root that the registry stores for a batch, ZERO where there is none."""
         reader = self.contracts().reader

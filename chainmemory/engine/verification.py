@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from chainmemory.anchoring.roots import RootProof, root_proofs
 from chainmemory.chain.abi import Abi
 from chainmemory.chain.artifacts import STATE_ANCHOR, load_artifact
 from chainmemory.engine.anchors import confirmations, why_not
 from chainmemory.engine.callers import Caller
+from chainmemory.engine.root_view import HOW_TO_VERIFY as HOW_TO_VERIFY_ROOT
+from chainmemory.engine.root_view import is_under_root, proof_json
 from chainmemory.errors import Invalid, NotFound, Unavailable
 from chainmemory.protocol.hashing import ZERO, parse_hex32
 from chainmemory.store.outbox_rows import ANCHORED, STATE, OutboxRow
@@ -42,6 +45,7 @@ def anchor(
         if stored is None:
             raise NotFound(_no_version(project, number), field="version")
         row = tx.outbox.get(STATE, project.project_id, number)
+        proofs = root_proofs(tx, [row]) if row is not None else {}
     return {
         "project": _name_for(project, caller),
         "project_id": project.project_id,
@@ -56,9 +60,10 @@ def anchor(
             "anchored_at": row.anchored_at if row is not None else None,
             "confirmations": confirmations(engine, row),
             **(why_not(row) if row is not None else {}),
+            **_proof(row, proofs),
         },
         "chain": chain_of(engine, base),
-        "how_to_verify": HOW_TO_VERIFY,
+        "how_to_verify": HOW_TO_VERIFY + (HOW_TO_VERIFY_ROOT if proofs else ""),
     }
 
 
@@ -66,7 +71,8 @@ def verify(engine: Engine, name: str, *, limit: int, cursor: int | None, base: s
     """Compare a page of a project's versions, newest first, with what the contract holds. Raises NotFound.
 
     `cursor` is the lowest version of the page before. Hashes on chain come from the contract alone; where it
-    can't be read, `onchain_state_hash`, `matches` and `verified` are null.
+    can't be read, `onchain_state_hash`, `matches` and `verified` are null. What was anchored under a Merkle
+    root carries its `proof`, and is compared by it.
     """
     with engine.db.read() as tx:
         project = find(tx, None, name)
@@ -74,18 +80,20 @@ def verify(engine: Engine, name: str, *, limit: int, cursor: int | None, base: s
         stored = tx.states.list(project.project_id, before=before, limit=limit)
         rows = tx.outbox.statuses(STATE, project.project_id, [one.version for one in stored])
         latest = tx.outbox.get(STATE, project.project_id, project.version)
+        listed = latest is None or latest.position in rows
+        proofs = root_proofs(tx, [*rows.values()] if latest is None or listed else [*rows.values(), latest])
     on_chain = _on_chain(engine, project, stored)
-    anchors = [_compared(one, rows.get(one.version), on_chain) for one in stored]
+    anchors = [_compared(engine, one, rows.get(one.version), on_chain, proofs) for one in stored]
     lowest = stored[-1].version if stored else 0
     answer = {
         "project": project.public_name,
         "project_id": project.project_id,
         "latest_version": project.version,
         "latest_state_hash": project.state_hash if project.version else None,
-        "verified": _verdict(engine, project, latest, anchors),
+        "verified": _verdict(engine, project, latest, anchors, proofs),
         "chain": chain_of(engine, base),
         "anchors": anchors,
-        "how_to_verify": HOW_TO_VERIFY,
+        "how_to_verify": HOW_TO_VERIFY + (HOW_TO_VERIFY_ROOT if proofs else ""),
         "next_cursor": str(lowest) if lowest > 1 else None,
     }
     if engine.settings.embedded:
@@ -141,10 +149,22 @@ def public_rpc(engine: Engine, base: str) -> str | None:
     return f"{base}/rpc" if settings.embedded else None
 
 
-def call_data(project_id: str, version: int) -> str:
-    """Return the `data` of the eth_call that asks the contract for one version's hash."""
+def own_call(found: dict[str, Any]) -> tuple[str, str] | None:
+    """Return the `data` of the eth_call that asks the contract about the latest version of a `verify` answer,
+    and what the call then answers; None where there is no version.
+    """
+    version, state_hash = found["latest_version"], found["latest_state_hash"]
+    if not version:
+        return None
     abi = Abi(load_artifact(STATE_ANCHOR).abi)
-    return "0x" + abi.encode("stateHashOf", parse_hex32(project_id), version).hex()
+    project_id = parse_hex32(found["project_id"])
+    proof = next((one.get("proof") for one in found["anchors"] if one["version"] == version), None)
+    if proof is None:
+        return f"0x{abi.encode('stateHashOf', project_id, version).hex()}", state_hash
+    item = (project_id, version, parse_hex32(state_hash))
+    path = [parse_hex32(step) for step in proof["path"]]
+    data = abi.encode("verifyInRoot", parse_hex32(proof["root"]), item, proof["index"], proof["size"], path)
+    return f"0x{data.hex()}", f"0x{1:064x}"
 
 
 def _on_chain(engine: Engine, project: Project, stored: list[StateVersion]) -> dict[int, str] | None:
@@ -159,11 +179,19 @@ def _on_chain(engine: Engine, project: Project, stored: list[StateVersion]) -> d
     return dict(enumerate(hashes, start=first))
 
 
-def _compared(one: StateVersion, row: OutboxRow | None, on_chain: dict[int, str] | None) -> dict[str, Any]:
-    held = None
-    if on_chain is not None:
-        held = on_chain.get(one.version, ZERO)
-        held = None if held == ZERO else held
+def _compared(
+    engine: Engine,
+    one: StateVersion,
+    row: OutboxRow | None,
+    on_chain: dict[int, str] | None,
+    proofs: dict[int, RootProof],
+) -> dict[str, Any]:
+    held = None if on_chain is None else on_chain.get(one.version)
+    held = None if held == ZERO else held
+    matches = None if held is None else held == one.state_hash
+    if held is None and on_chain is not None and row is not None:
+        matches = is_under_root(engine, row, one.state_hash, proofs)
+        held = one.state_hash if matches else None
     return {
         "version": one.version,
         "state_hash": one.state_hash,
@@ -173,12 +201,22 @@ def _compared(one: StateVersion, row: OutboxRow | None, on_chain: dict[int, str]
         "block_number": row.block_number if row is not None else None,
         "anchored_at": row.anchored_at if row is not None else None,
         "onchain_state_hash": held,
-        "matches": None if held is None else held == one.state_hash,
+        "matches": matches,
+        **_proof(row, proofs),
     }
 
 
+def _proof(row: OutboxRow | None, proofs: dict[int, RootProof]) -> dict[str, Any]:
+    proof = proofs.get(row.id) if row is not None else None
+    return {} if proof is None else {"proof": proof_json(proof)}
+
+
 def _verdict(
-    engine: Engine, project: Project, latest: OutboxRow | None, anchors: list[dict[str, Any]]
+    engine: Engine,
+    project: Project,
+    latest: OutboxRow | None,
+    anchors: list[dict[str, Any]],
+    proofs: dict[int, RootProof],
 ) -> bool | None:
     """Return true if the latest version is anchored and every listed anchor matches, false if one differs,
     else None."""
@@ -195,7 +233,9 @@ def _verdict(
         (held,) = engine.chain.state_hashes(project.project_id, project.version, 1)
     except (Unavailable, NotFound):
         return None
-    return None if held == ZERO else held == project.state_hash
+    if held == ZERO:
+        return is_under_root(engine, latest, project.state_hash, proofs)
+    return held == project.state_hash
 
 
 def _name_for(project: Project, caller: Caller | None) -> str:

@@ -294,6 +294,22 @@ worker_status = Table(
     Column("head_number", BigInteger),
     Column("head_at", Ascii),
     Column("contracts", Text, nullable=False),
+    # Which part of the work is this worker's, as "2/3".
+    Column("part", Ascii, nullable=False),
+    # What people must know of, until it is a day old.
+    Column("notice", Text),
+    Column("notice_at", Ascii),
     Column("started_at", Ascii, nullable=False),
     Column("beat_at", Ascii, nullable=False),
+)
+
+# What the workers have done since the store was made, for metrics: counts, changed with what they count.
+worker_counts = Table(
+    "worker_counts",
+    metadata,
+    Column("name", Ascii, primary_key=True),
+    Column("what", Ascii, primary_key=True),
+    Column("kind", Ascii, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import orjson
@@ -161,6 +161,11 @@ class Transactions:
         """Return the newest stored transactions."""
         query = select(*_COLUMNS).order_by(_T.created_at.desc(), _T.nonce.desc()).limit(limit)
         return [_transaction(row) for row in self._session.query(query)]
+
+
+def read_transactions(rows: Iterable[Sequence[object]]) -> list[TransactionRow]:
+    """Return stored transactions from rows with the columns of TransactionRow."""
+    return [_transaction(row) for row in rows]
 
 
 def _transaction(row: Sequence[object]) -> TransactionRow:

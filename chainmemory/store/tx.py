@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chainmemory.store.accounts import Accounts
+from chainmemory.store.anchors import Anchors
 from chainmemory.store.deployments import Deployments
 from chainmemory.store.idempotency import Idempotency
 from chainmemory.store.keys import Keys
@@ -26,6 +27,7 @@ class Tx:
 
     __slots__ = (
         "accounts",
+        "anchors",
         "deployments",
         "idempotency",
         "keys",
@@ -48,6 +50,7 @@ class Tx:
         self.states = States(session, self.projects)
         self.leases = Leases(session)
         self.outbox = Outbox(session, self.leases)
+        self.anchors = Anchors(session)
         self.transactions = Transactions(session, self.leases)
         self.worker = Worker(session, self.leases)
         self.idempotency = Idempotency(session)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,7 +12,7 @@ from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.outbox_rows import ANCHORED, CONFLICT, COVERED, MEMORY, PENDING, STATE, SUBMITTED
 from chainmemory.store.outbox_rows import FAILED as FAILED_ROW
 from chainmemory.store.sql import Session, Statement, one_of
-from chainmemory.store.tables import chain_transactions, memories, outbox, worker_status
+from chainmemory.store.tables import chain_transactions, memories, outbox, worker_counts, worker_status
 from chainmemory.store.transactions import CONFIRMED, DROPPED, FAILED, MINED, REPLACED, SENT, SIGNED
 
 
@@ -20,7 +20,8 @@ class WorkerStatus(NamedTuple):
     """A worker's own words.
 
     `state` is `working`, `waiting` (an error that may pass), or `stopped`; `words` a sentence for people;
-    `balance` wei; `contracts` addresses by name; times as `time`.
+    `balance` wei; `contracts` addresses by name; `part` its share of the work ("2/3"); `notice` what people
+    must know of although the work goes on; times as `time`.
     """
 
     name: str
@@ -36,6 +37,18 @@ class WorkerStatus(NamedTuple):
     contracts: dict[str, str]
     started_at: str
     beat_at: str
+    part: str = "1/1"
+    notice: str | None = None
+    notice_at: str | None = None
+
+
+class Count(NamedTuple):
+    """How often a worker has done something of a kind, since the store was made."""
+
+    name: str
+    what: str
+    kind: str
+    value: int
 
 
 class KnownBlock(NamedTuple):
@@ -46,6 +59,8 @@ class KnownBlock(NamedTuple):
 
 
 _UNSENT: dict[str, Any] = dict.fromkeys(("tx_hash", "block_number", "block_hash", "anchor_id", "anchored_at"))
+NO_START = "no start:"
+"""Before a part, the name under which a worker that can't start says why."""
 IN_A_BLOCK = (MINED, CONFIRMED, FAILED)
 
 _S = worker_status.c
@@ -55,6 +70,22 @@ _FIELDS = WorkerStatus._fields
 _DELETE = Statement(delete(worker_status).where(_S.name == bindparam("of")), "of")
 _INSERT = Statement(insert(worker_status).values({name: bindparam(name) for name in _FIELDS}), *_FIELDS)
 _ALL = Statement(select(*(_S[name] for name in _FIELDS)).order_by(_S.name))
+_N = worker_counts.c
+_COUNTS = Statement(
+    select(*(_N[name] for name in Count._fields)).order_by(_N.name, _N.what, _N.kind),
+)
+_COUNT = Statement(
+    update(worker_counts)
+    .where(_N.name == bindparam("of"), _N.what == bindparam("did"), _N.kind == bindparam("sort"))
+    .values(value=_N.value + bindparam("more")),
+    "more",
+    "of",
+    "did",
+    "sort",
+)
+_FIRST_COUNT = Statement(
+    insert(worker_counts).values({name: bindparam(name) for name in Count._fields}), *Count._fields
+)
 _ROW_HEIGHT = Statement(
     select(func.max(_O.block_number)).where(_O.block_number < bindparam("below")), "below"
 )
@@ -113,6 +144,33 @@ class Worker:
         """Replace what the worker under this lease says of itself."""
         self._leases.guard(lease)
         self._session.run(_DELETE, (status.name,))
+        self._session.run(_DELETE, (NO_START + status.part,))
+        self._write(status)
+
+    def report_no_start(self, holder: str, words: str, *, part: str, now: str) -> None:
+        """Say why the worker of this part can't even start; its next report takes that back.
+
+        It needs no lease: without a signer there is none.
+        """
+        name = NO_START + part
+        self._session.run(_DELETE, (name,))
+        nothing = (None, None, None, None, None)
+        self._write(
+            WorkerStatus(name, holder, "stopped", words, "no_start", *nothing, {}, now, now, part=part)
+        )
+
+    def count(self, lease: Lease, done: Mapping[tuple[str, str], int]) -> None:
+        """Add to the counts of (what, kind) of the worker under this lease."""
+        self._leases.guard(lease)
+        for (what, kind), more in done.items():
+            if not self._session.run(_COUNT, (more, lease.name, what, kind)):
+                self._session.run(_FIRST_COUNT, (lease.name, what, kind, more))
+
+    def counts(self) -> list[Count]:
+        """Return every worker's counts."""
+        return [Count(row[0], row[1], row[2], int(row[3])) for row in self._session.all(_COUNTS)]
+
+    def _write(self, status: WorkerStatus) -> None:
         balance = None if status.balance is None else str(status.balance)
         row = status._replace(
             balance=balance,  # type: ignore[arg-type]

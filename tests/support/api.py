@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -142,11 +142,11 @@ class HasEngine(Protocol):
     def engine(self) -> Engine: ...
 
 
-def use_chain(api: HasEngine, chain: TesterChain) -> AnchorWorker:
-    """Let the API read an in-process chain, and return a worker that anchors its store there."""
+def use_chain(api: HasEngine, chain: TesterChain, **changes: Any) -> AnchorWorker:
+    """Let the API read an in-process chain, and return a worker, with changed options, that anchors there."""
     engine = api.engine
     engine.chain = ChainView(engine.settings, engine.db, chain.gateway)
-    return AnchorWorker(engine.db, chain.gateway, chain.signer, QUICK)
+    return AnchorWorker(engine.db, chain.gateway, chain.signer, replace(QUICK, **changes))
 
 
 def drain(worker: AnchorWorker, rounds: int = 40) -> None:

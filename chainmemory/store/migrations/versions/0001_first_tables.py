@@ -69,9 +69,21 @@ def upgrade() -> None:
         sa.Column("head_number", sa.BigInteger(), nullable=True),
         sa.Column("head_at", ASCII, nullable=True),
         sa.Column("contracts", sa.Text(), nullable=False),
+        sa.Column("part", ASCII, nullable=False),
+        sa.Column("notice", sa.Text(), nullable=True),
+        sa.Column("notice_at", ASCII, nullable=True),
         sa.Column("started_at", ASCII, nullable=False),
         sa.Column("beat_at", ASCII, nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_worker_status")),
+    )
+    op.create_table(
+        "worker_counts",
+        sa.Column("name", ASCII, nullable=False),
+        sa.Column("what", ASCII, nullable=False),
+        sa.Column("kind", ASCII, nullable=False),
+        sa.Column("value", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("name", "what", "kind", name=op.f("pk_worker_counts")),
+        sqlite_with_rowid=False,
     )
     op.create_table(
         "citations",
