@@ -11,6 +11,7 @@ from chainmemory.chain.artifacts import STATE_ANCHOR
 from chainmemory.chain.failures import ChainUnavailable
 from chainmemory.engine.chain_view import Contracts
 from chainmemory.engine.explorer.decode import decode_event, event_topics
+from chainmemory.engine.explorer.roots import Rooted, under_roots
 from chainmemory.engine.explorer.scan import Scan, look_back
 from chainmemory.engine.explorer.visit import Visit, When
 from chainmemory.errors import NotFound
@@ -20,7 +21,7 @@ from chainmemory.store.outbox_rows import STATE, OutboxRow
 VERSIONS_A_PAGE: Final = 25
 MAX_VERSION: Final = 2**63 - 1
 
-Verdict = Literal["matches", "differs", "only_chain", "only_here", "covered"]
+Verdict = Literal["matches", "differs", "only_chain", "only_here", "covered", "rooted", "unrooted"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ class VersionLine:
     event: Found | None
     said_block: int | None
     said_tx: str | None
+    under: Rooted | None
+    """The Merkle root it was anchored under, where it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,16 @@ class ProjectView:
         """How many versions of this page both hold with the same hash."""
         return sum(line.verdict == "matches" for line in self.lines)
 
+    @property
+    def rooted(self) -> int:
+        """How many versions of this page are under a root that the contract logged."""
+        return sum(line.verdict == "rooted" for line in self.lines)
+
+    @property
+    def unrooted(self) -> int:
+        """How many are said to be under a root that isn't there, or that they don't lead to."""
+        return sum(line.verdict == "unrooted" for line in self.lines)
+
 
 def project_view(visit: Visit, name: str, top: int | None, until: int | None) -> ProjectView:
     """Return a project by public name or id (hex32), its versions from `top` down.
@@ -110,6 +123,7 @@ def project_view(visit: Visit, name: str, top: int | None, until: int | None) ->
     anchored = [version for version in versions if hashes.get(version)]
     scan = _scan(visit, project_id, anchored, rows, until, on_chain) if on_chain and anchored else None
     events = _events(scan)
+    under = under_roots(visit, [row for number, row in rows.items() if number not in hashes])
     return ProjectView(
         project_id,
         project.public_name if project is not None else None,
@@ -118,7 +132,14 @@ def project_view(visit: Visit, name: str, top: int | None, until: int | None) ->
         on_chain,
         visit.when(on_chain.latest_anchored_at) if on_chain and on_chain.latest_version else None,
         tuple(
-            _line(number, hashes.get(number), rows.get(number), events.get(number), on_chain)
+            _line(
+                number,
+                hashes.get(number),
+                rows.get(number),
+                events.get(number),
+                under.get(number),
+                on_chain,
+            )
             for number in versions
         ),
         newer=min(latest, top + VERSIONS_A_PAGE) if top < latest else None,
@@ -211,6 +232,7 @@ def _line(
     on_chain: str | None,
     row: OutboxRow | None,
     event: Found | None,
+    under: Rooted | None,
     project: ProjectOnChain | None,
 ) -> VersionLine:
     here = row.hash if row is not None else None
@@ -218,15 +240,22 @@ def _line(
         version,
         on_chain,
         here,
-        _verdict(version, on_chain, here, project),
+        _verdict(version, on_chain, here, under, project),
         row.status if row is not None else None,
         event,
         row.block_number if row is not None else None,
         row.tx_hash if row is not None else None,
+        under,
     )
 
 
-def _verdict(version: int, on_chain: str | None, here: str | None, project: ProjectOnChain | None) -> Verdict:
+def _verdict(
+    version: int, on_chain: str | None, here: str | None, under: Rooted | None, project: ProjectOnChain | None
+) -> Verdict:
+    if on_chain is None and under is not None and under.tx_hash is not None:
+        return "rooted"
+    if on_chain is None and under is not None and (under.asked or not under.leads):
+        return "unrooted"
     if on_chain is None:
         return "covered" if project is not None and version < project.first_version else "only_here"
     if here is None:
