@@ -206,6 +206,8 @@ def _take(lock: int, path: Path, patience_s: float) -> None:
                     code="ledger_busy",
                 ) from None
             time.sleep(_POLL_S)
+        except OSError as error:
+            raise unreadable(path / LOCK, error) from None
         else:
             return
 
