@@ -94,6 +94,27 @@ class Chain:
             if not any((seq, self.heads[seq]) in accepts.heads for _, accepts in self.accepts)
         ]
 
+    def start(self, seq: int, before: str) -> None:
+        """Begin in the middle: with the entry `seq`, after one with the hash `before`."""
+        self.entries, self.next_seq, self.before = seq - 1, seq, before
+
+    def join(
+        self, first_seq: int, first_prev: str, last_hash: str, count: int, hashes: Mapping[int, str]
+    ) -> bool:
+        """Go on behind lines that were read elsewhere and found without fault, if they follow here.
+
+        `hashes`: theirs at those positions where heads are anchored.
+        """
+        if self.breaks or (first_seq, first_prev) != (self.next_seq, self.before):
+            return False
+        self.entries += count
+        self.next_seq += count
+        self.before = last_hash
+        self.head = (self.entries, last_hash)
+        for position, digest in hashes.items():
+            self._look_for_head(position, position, digest)
+        return True
+
     def take(self, lines: Sequence[bytes]) -> Iterator[Ordinary | Single]:
         """Follow the next lines (split at LF only, with or without it) and say what they are, in order.
 

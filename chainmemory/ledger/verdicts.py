@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from chainmemory.ledger.entries import ReadLine, Seal, unpack
+from chainmemory.ledger.stretch import Ahead
 from chainmemory.ledger.walk import Walk, walk
 
 Verdict = Literal["sealed", "altered", "missing", "forgotten", "disputed", "unsealed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """What a store holds under one name now."""
 
     seals: Mapping[str, str] | None
@@ -46,14 +46,16 @@ def verify(
     read: ReadLine,
     heads: Mapping[int, str] | None,
     unsealed_is_wrong: bool,
+    ahead: Ahead | None = None,
 ) -> Report:
     """Verify a ledger and the records beside it.
 
     `records`: each name once, in the order to report; missing ones follow in the order they were sealed.
     `heads`: anchored heads by position, empty where none was ever anchored, None where the chain that has
     them can't be reached. `unsealed_is_wrong`: true on the server, false for a file tenant.
+    `ahead`: the lines after these, where another process reads them.
     """
-    walked = walk(lines, read, heads)
+    walked = walk(lines, read, heads, ahead=ahead)
     by_verdict: dict[Verdict, list[str]] = {
         "sealed": [],
         "altered": [],
@@ -83,6 +85,11 @@ def verdicts(walked: Walk, records: Iterable[tuple[str, Record]]) -> Iterator[tu
     trusted, untrusted = walked.trusted, walked.untrusted
     for name, record in records:
         seen.add(name)
+        # The usual record of a file tenant, at once: its one hash is what its trusted entry packs.
+        seals = record.seals
+        if seals is not None and len(seals) == 1 and seals.get("content_sha256") == trusted.get(name, ""):
+            yield name, "sealed"
+            continue
         yield name, judge(trusted.get(name), untrusted.get(name), record)
     for name in trusted:
         if name not in seen:

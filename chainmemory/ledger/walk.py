@@ -14,6 +14,7 @@ from typing import Literal
 from chainmemory.ledger.chain import Chain, Ordinary, Reason, Single
 from chainmemory.ledger.entries import ReadLine, Seal, pack
 from chainmemory.ledger.quick import PAGE
+from chainmemory.ledger.stretch import Ahead, Stretch
 
 Latest = dict[str, Seal]
 """Of each record what its latest entry says."""
@@ -40,38 +41,77 @@ class Walk:
     untrusted: Latest = field(repr=False)
 
 
-def walk(lines: Iterable[bytes], read: ReadLine, heads: Mapping[int, str] | None = None) -> Walk:
+def walk(
+    lines: Iterable[bytes],
+    read: ReadLine,
+    heads: Mapping[int, str] | None = None,
+    *,
+    ahead: Ahead | None = None,
+) -> Walk:
     """Walk a ledger's lines (split at LF only, with or without it; an unterminated last one counts).
 
     `read`: read_file_line or read_server_line. `heads`: the anchored heads, position → entry hash (64 hex
-    digits), as read from the contract; None or empty where none is known.
+    digits), as read from the contract; None or empty where none is known. `ahead`: the lines after these,
+    where another process reads them.
     """
-    chain, trust = Chain(read, heads or {}), (_ByHeads() if heads else _ByBreak())
-    everything: Latest | None = None
-    for page in _pages(lines):
-        for taken in chain.take(page):
-            if isinstance(taken, Ordinary):
-                trust.add(taken.records, taken.seals, chain, first=chain.entries - len(taken.records) + 1)
-                continue
-            if chain.breaks and everything is None:
-                everything = trust.all()
-            trust.step(taken, chain)
-            if everything is not None and taken.entry is not None and taken.broken != "hash":
-                _keep(everything, taken)
-    trusted, untrusted = trust.finish(chain)
-    status = status_of(chain)
-    if status == "repaired" and everything is not None:
-        trusted, untrusted = everything, {}
-    return Walk(
-        chain=status,
-        entries=chain.entries,
-        broken_at=chain.breaks[0].at if chain.breaks else None,
-        reason=chain.breaks[0].reason if chain.breaks else None,
-        head=chain.head,
-        heads_missing=chain.heads_missing,
-        trusted=trusted,
-        untrusted=untrusted,
-    )
+    walker = _Walker(read, heads or {})
+    walker.take(lines)
+    if ahead is not None and not walker.join(ahead.stretch()):
+        walker.take(ahead.lines())
+    return walker.finish()
+
+
+class _Walker:
+    """A walk under way."""
+
+    def __init__(self, read: ReadLine, heads: Mapping[int, str]) -> None:
+        self._chain = Chain(read, heads)
+        self._trust = _ByHeads() if heads else _ByBreak()
+        self._everything: Latest | None = None
+        """Behind a break: of each record the latest entry, trusted or not."""
+
+    def take(self, lines: Iterable[bytes]) -> None:
+        """Walk on."""
+        chain, trust = self._chain, self._trust
+        for page in _pages(lines):
+            for taken in chain.take(page):
+                if isinstance(taken, Ordinary):
+                    trust.add(taken.records, taken.seals, chain)
+                    continue
+                if chain.breaks and self._everything is None:
+                    self._everything = trust.all()
+                trust.step(taken, chain)
+                if self._everything is not None and taken.broken != "hash":
+                    _keep(self._everything, taken)
+
+    def join(self, stretch: Stretch | None) -> bool:
+        """Walk on over lines that were read elsewhere, if they follow here."""
+        if stretch is None:
+            return False
+        joined = self._chain.join(
+            stretch.first_seq, stretch.first_prev, stretch.last_hash, len(stretch.records), stretch.hashes
+        )
+        if joined:
+            self._trust.add(stretch.records, stretch.seals, self._chain)
+        return joined
+
+    def finish(self) -> Walk:
+        """Say what the walk found."""
+        chain = self._chain
+        trusted, untrusted = self._trust.finish(chain)
+        status = status_of(chain)
+        if status == "repaired" and self._everything is not None:
+            trusted, untrusted = self._everything, {}
+        return Walk(
+            chain=status,
+            entries=chain.entries,
+            broken_at=chain.breaks[0].at if chain.breaks else None,
+            reason=chain.breaks[0].reason if chain.breaks else None,
+            head=chain.head,
+            heads_missing=chain.heads_missing,
+            trusted=trusted,
+            untrusted=untrusted,
+        )
 
 
 def status_of(chain: Chain) -> Status:
@@ -106,8 +146,8 @@ class _ByBreak:
         self._after: Latest = {}
         self._waiting: tuple[str, Seal] | None = None
 
-    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain, *, first: int) -> None:  # noqa: ARG002
-        """Take the entries of ordinary lines from position `first` on."""
+    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain) -> None:  # noqa: ARG002
+        """Take the entries of ordinary lines, which the chain has just taken."""
         self._settle(doubted=False)
         self._before.update(zip(records[:-1], seals[:-1], strict=True))
         self._waiting = (records[-1], seals[-1])
@@ -153,10 +193,10 @@ class _ByHeads:
         self._run: Latest = {}
         self._tail: str | None = None
 
-    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain, *, first: int) -> None:
-        """Take the entries of ordinary lines from position `first` on."""
-        start = 0
-        last = first + len(records) - 1
+    def add(self, records: Sequence[str], seals: Sequence[str], chain: Chain) -> None:
+        """Take the entries of ordinary lines, which the chain has just taken."""
+        start, last = 0, chain.entries
+        first = last - len(records) + 1
         for position in sorted(one for one in chain.heads_found if first <= one <= last):
             end = position - first + 1
             self._run.update(zip(records[start:end], seals[start:end], strict=True))
