@@ -65,6 +65,21 @@ def test_an_exception_leaves_no_memory_entry_or_outbox_row(db: Database) -> None
     assert [row.number for row in save(db, person, "again")] == [2]
 
 
+@pytest.mark.parametrize("count", [49, 50, 51, 130])
+def test_a_batch_of_any_size_is_stored_row_for_row(db: Database, count: int) -> None:
+    person = create_account(db)
+    rows = save(db, person, *(f"text {number}" for number in range(count)))
+    with db.read() as tx:
+        stored = tx.memories.by_numbers(person.account_id, range(1, count + 1))
+        assert check_ledger(tx, person.account_id) == count
+        queued = tx.outbox.statuses("memory", person.account_id, range(1, count + 1))
+    assert [row.number for row in rows] == list(stored) == list(queued) == list(range(1, count + 1))
+    for row in rows:
+        found = stored[row.number]
+        assert (found.header, found.content_blob) == (row.header, row.content_blob)
+        assert queued[row.number].hash == row.event_hash
+
+
 def test_the_numbering_cannot_be_broken_by_a_caller(db: Database) -> None:
     person, other = create_account(db), create_account(db)
     vault = person.vault
