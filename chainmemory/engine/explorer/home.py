@@ -40,6 +40,17 @@ class AnchorLine:
 
 
 @dataclass(frozen=True, slots=True)
+class RootLine:
+    """A Merkle root that was anchored, over `count` states."""
+
+    root: str
+    count: int
+    block_number: int
+    tx_hash: str
+    when: When | None
+
+
+@dataclass(frozen=True, slots=True)
 class BatchLine:
     """A batch of memories that was recorded."""
 
@@ -73,6 +84,7 @@ class Home:
     contracts: tuple[ContractLine, ...]
     anchor_count: int | None
     anchors: tuple[AnchorLine, ...]
+    roots: tuple[RootLine, ...]
     batches: tuple[BatchLine, ...]
     why_no_contracts: str | None
 
@@ -88,9 +100,11 @@ def home(visit: Visit) -> Home:
     signers, from_genesis = signer_lines(visit, blocks)
     contracts = visit.contracts
     anchors: tuple[AnchorLine, ...] = ()
+    roots: tuple[RootLine, ...] = ()
     batches: tuple[BatchLine, ...] = ()
     if contracts is not None:
-        anchors, batches = _latest_anchors(visit, contracts), _latest_batches(visit, contracts)
+        anchors, roots = _latest_anchors(visit, contracts)
+        batches = _latest_batches(visit, contracts)
     return Home(
         visit.reader.chain_id(),
         block_line(visit, visit.head),
@@ -102,23 +116,43 @@ def home(visit: Visit) -> Home:
         contracts=_contract_lines(contracts),
         anchor_count=visit.reader.run(contracts.anchors.anchor_count) if contracts else None,
         anchors=anchors,
+        roots=roots,
         batches=batches,
         why_no_contracts=visit.why_none,
     )
 
 
-def _latest_anchors(visit: Visit, contracts: Contracts) -> tuple[AnchorLine, ...]:
-    """Return the newest anchor of each of the projects that were anchored last."""
-    logs = _latest(visit, contracts.anchors.address, event_topics(STATE_ANCHOR, "StateAnchored"), contracts)
+def _latest_anchors(
+    visit: Visit, contracts: Contracts
+) -> tuple[tuple[AnchorLine, ...], tuple[RootLine, ...]]:
+    """Return the newest anchor of each of the projects that were anchored last, and the newest roots."""
+    topics = [*event_topics(STATE_ANCHOR, "StateAnchored"), *event_topics(STATE_ANCHOR, "RootAnchored")]
     newest: dict[str, tuple[Decoded, Log]] = {}
-    for log in logs:
+    rooted: list[tuple[Decoded, Log]] = []
+    for log in _latest(visit, contracts.anchors.address, topics, contracts):
         event = decode_event(STATE_ANCHOR, log)
-        if event is not None and len(newest) < LATEST:
+        if event is not None and event.name == "RootAnchored":
+            rooted.append((event, log))
+        elif event is not None and len(newest) < LATEST:
             newest.setdefault(event.value("projectId") or "", (event, log))
+    rooted = rooted[:LATEST]
     with visit.db.read() as tx:
         names = tx.projects.public_names_of(newest)
-    _read_times(visit, [log for _, log in newest.values()])
-    return tuple(_anchor_line(visit, event, log, names) for event, log in newest.values())
+    _read_times(visit, [log for _, log in (*newest.values(), *rooted)])
+    return (
+        tuple(_anchor_line(visit, event, log, names) for event, log in newest.values()),
+        tuple(_root_line(visit, event, log) for event, log in rooted),
+    )
+
+
+def _root_line(visit: Visit, event: Decoded, log: Log) -> RootLine:
+    return RootLine(
+        event.value("root") or "",
+        int(event.value("count") or 0),
+        log.block_number,
+        log.tx_hash,
+        visit.block_time(log.block_number),
+    )
 
 
 def _anchor_line(visit: Visit, event: Decoded, log: Log, names: dict[str, str]) -> AnchorLine:

@@ -48,7 +48,7 @@ def test_the_front_page_shows_head_signers_and_what_was_witnessed(world: World) 
     assert 'href="/explorer/project/payments"' in page
     assert f'href="/explorer/project/{world.namesake_id}"' in page
     assert "60, from number 1" in words(page)
-    assert f"states anchored {VERSIONS + 1} " in words(page)
+    assert f"states in the contract {VERSIONS + 1} " in words(page)
 
 
 def test_blocks_are_listed_a_page_at_a_time_down_to_the_first(world: World) -> None:

@@ -51,6 +51,16 @@ def test_a_version_under_a_root_is_shown_with_its_root(world: World) -> None:
     assert "RootAnchored" in sent
 
 
+def test_the_front_page_lists_the_newest_roots(world: World) -> None:
+    with world.app.site.engine.db.read() as tx:
+        row = tx.outbox.get("state", world.project_id, 1)
+    assert row is not None
+    assert row.anchor_id is not None
+    text = words(world.text("/explorer"))
+    shown = f"{row.anchor_id[:8]}…{row.anchor_id[-6:]}"
+    assert re.search(rf"Under Merkle roots Root States Transaction Block Age {shown} 1 state 0x", text)
+
+
 def test_a_root_that_the_chain_does_not_hold_is_named(world: World) -> None:
     world.door.behave = lambda asked: result(asked, []) if asked["method"] == "eth_getLogs" else None
     try:
