@@ -151,6 +151,11 @@ class Client:
         body = _given({"agent_id": agent_id, "root": root})
         return self._object(self._send("POST", "/ledger/seal", body=body, headers=_admin(admin_token)))
 
+    def anchor_files(self, agent_id: str, *, root: str | None = None, admin_token: str | None = None) -> Json:
+        """Queue the head of an agent's ledger for the chain, once, and return how far it is."""
+        body = _given({"agent_id": agent_id, "root": root})
+        return self._object(self._send("POST", "/ledger/anchor", body=body, headers=_admin(admin_token)))
+
     # -- the server ---------------------------------------------------------------------------------
 
     def chain(self) -> Json:

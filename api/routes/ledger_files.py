@@ -4,40 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.answers import COUNT, FLAG, SHA256, TEXT, many, maybe, obj, one_of
+from api.answers import COUNT, HEX32, SHA256, STATUS, TEXT, TX, many, maybe, obj
 from api.door import Call, Doors
+from api.routes.ledger import REPORT
 from chainmemory.engine import ledger_files
 
 doors = Doors("Ledger")
 
-_PLACE = obj({"seq": COUNT, "hash": SHA256})
-_REPORT = obj(
-    {
-        "agent_id": TEXT,
-        "ok": maybe(FLAG),
-        "chain": one_of("empty", "intact", "broken", "repaired"),
-        "entries": COUNT,
-        "broken_at": maybe(COUNT),
-        "reason": maybe(one_of("unparseable", "seq", "prev", "hash")),
-        "sealed": COUNT,
-        "altered": many(TEXT),
-        "missing": many(TEXT),
-        "unsealed": many(TEXT),
-        "disputed": many(TEXT),
-        "forgotten": COUNT,
-        "head": maybe(_PLACE),
-        "anchored_head": maybe(
-            obj(
-                {
-                    "seq": maybe(COUNT),
-                    "hash": maybe(SHA256),
-                    "matches": maybe(FLAG),
-                    "tx_hash": maybe(TEXT),
-                }
-            )
-        ),
-    }
-)
+_REPORT = obj({"agent_id": TEXT, **REPORT["properties"]})
 _EXAMPLE = {
     "agent_id": "cc",
     "ok": True,
@@ -52,7 +26,7 @@ _EXAMPLE = {
     "disputed": [],
     "forgotten": 0,
     "head": {"seq": 4213, "hash": "ab" * 32},
-    "anchored_head": None,
+    "anchored_head": {"seq": 4210, "hash": "cd" * 32, "matches": True, "tx_hash": "0x" + "ef" * 32},
 }
 _WHO = (
     "For programs on the server's own machine, on the conditions of POST /v1/keys, or with its admin token. "
@@ -89,3 +63,35 @@ def verify_files(call: Call) -> dict[str, Any]:
 )
 def seal_files(call: Call) -> dict[str, Any]:
     return ledger_files.seal_files(call.engine, **call.body)
+
+
+@doors.post(
+    "/ledger/anchor",
+    needs="local",
+    summary="Anchor the head of an agent's ledger",
+    description=f"{_WHO} Puts the head in the worker's queue, once, and says how far it is: call it again to "
+    "see. Never a broken ledger's, nor one that lacks a head that is on chain (409).",
+    body=ledger_files.SEAL,
+    body_example={"agent_id": "cc"},
+    answer=obj(
+        {
+            "agent_id": TEXT,
+            "ledger_id": HEX32,
+            "seq": COUNT,
+            "hash": SHA256,
+            "anchor": obj(
+                {"status": STATUS, "tx_hash": TX, "block_number": maybe(COUNT), "reason": maybe(TEXT)}
+            ),
+        }
+    ),
+    example={
+        "agent_id": "cc",
+        "ledger_id": "0x" + "12" * 32,
+        "seq": 4213,
+        "hash": "ab" * 32,
+        "anchor": {"status": "pending", "tx_hash": None, "block_number": None, "reason": None},
+    },
+    errors=(401, 404, 409, 503),
+)
+def anchor_files(call: Call) -> dict[str, Any]:
+    return ledger_files.anchor_files(call.engine, **call.body)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import typer
 
 from chainmemory import __version__
-from chainmemory.cli import contracts, import_git, ledger
+from chainmemory.cli import anchors, contracts, import_git, ledger
 from chainmemory.cli.account_commands import keys, status
 from chainmemory.cli.demo import demo
 from chainmemory.cli.exits import ending
+from chainmemory.cli.import_mnemo import import_mnemo_command
 from chainmemory.cli.memory_commands import memories, save
 from chainmemory.cli.process_commands import api, chain_app, worker
 from chainmemory.cli.serve import serve
@@ -28,6 +29,8 @@ for command in (serve, status, demo, save, memories, ops, state, verify, api, wo
 app.add_typer(chain_app, name="chain")
 app.add_typer(keys, name="keys")
 app.add_typer(contracts.app, name="contracts")
+app.add_typer(anchors.app, name="anchors")
+import_git.app.command("mnemo")(import_mnemo_command)
 app.add_typer(import_git.app, name="import")
 app.add_typer(ledger.app, name="ledger")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,11 +37,13 @@ def _group() -> None:
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import did. `numbers` maps each commit of the history to its memory's number."""
+    """What an import did. `numbers` maps each commit of the history to its memory's number; `cut` names those
+    whose message was too long to keep whole."""
 
     saved: int
     known: int
     numbers: dict[str, int]
+    cut: tuple[str, ...] = ()
 
 
 @app.command("git")
@@ -58,8 +61,15 @@ def import_git_command(
     project = project or history.slug()
     with connect(home, url) as client:
         done = import_with_progress(client, history, project)
+    for commit in done.cut:
+        typer.echo(
+            f"chainmemory: the message of {commit[:12]} was cut after {CONTENT_BYTES // 1024} KiB; "
+            "the repository has all of it.",
+            err=True,
+        )
     if as_json:
-        typer.echo(orjson.dumps({"project": project, "saved": done.saved, "known": done.known}).decode())
+        told = {"project": project, "saved": done.saved, "known": done.known, "cut": done.cut}
+        typer.echo(orjson.dumps(told).decode())
     elif not done.numbers:
         typer.echo(f"{path} has no commits yet; nothing to import.")
     else:
@@ -71,17 +81,25 @@ def import_git_command(
 
 def import_with_progress(client: Client, history: History, project: str) -> Imported:
     """Import with a progress bar on stderr (where that is a terminal)."""
+    with bar("commits", history.count()) as advance:
+        return import_git(client, history, project, advance)
+
+
+@contextmanager
+def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on stderr, where that is a terminal; what is yielded moves it on."""
+    console = Console(stderr=True)
     with Progress(
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
-        disable=not Console(stderr=True).is_terminal,
+        disable=not console.is_terminal,
     ) as progress:
-        task = progress.add_task("commits", total=history.count())
-        return import_git(client, history, project, lambda count: progress.advance(task, count))
+        task = progress.add_task(what, total=total)
+        yield lambda count: progress.advance(task, count)
 
 
 def import_git(
@@ -106,13 +124,16 @@ def import_git(
 
     ours = {}
     saved = 0
+    cut: list[str] = []
     for batch in _batches((commit, memory_of(commit, project)) for commit in new_commits()):
         answers = client.save_batch([memory for _, memory in batch], idempotency_key=_batch_key(batch))
         for (commit, _), answer in zip(batch, answers, strict=True):
             ours[commit.hash] = int(answer["memory_number"])
+            if len((commit.message or "").encode()) > CONTENT_BYTES:
+                cut.append(commit.hash)
         saved += len(batch)
         advance(len(batch))
-    return Imported(saved, known, {**numbers, **ours})
+    return Imported(saved, known, {**numbers, **ours}, tuple(cut))
 
 
 def imported_commits(client: Client, project: str) -> dict[str, int]:

@@ -1,9 +1,10 @@
-"""`chainmemory ledger`: the agents kept as plain files: verify, seal, append (protocol §5)."""
+"""`chainmemory ledger`: the agents kept as plain files: verify, seal, anchor, append (protocol §5)."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,10 +12,14 @@ import typer
 
 from chainmemory import logging
 from chainmemory.cli import options
+from chainmemory.cli.account import server_url
 from chainmemory.cli.exits import EXIT_UNCHECKED, EXIT_WRONG, exit_code
-from chainmemory.cli.ledger_lines import lines_of
+from chainmemory.cli.ledger_chain import HeadReader, HeadsOnChain, anchor_through, head_reader
+from chainmemory.cli.ledger_lines import anchor_line, lines_of
 from chainmemory.cli.ledger_server import admin_token, owning_server
+from chainmemory.cli.ledger_watch import until_interrupted, watch
 from chainmemory.cli.output import print_json, printable
+from chainmemory.client import Client
 from chainmemory.engine.clock import unix_now
 from chainmemory.errors import ChainMemoryError, Conflict, Invalid, NotFound
 from chainmemory.ledger.entries import read_file_line
@@ -52,16 +57,25 @@ def verify(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read every line a second time, by the slow and exact reader.")
     ] = False,
+    anchored: Annotated[
+        bool, typer.Option("--anchored", help="Compare with the heads on chain, read from the contract.")
+    ] = False,
+    rpc: Annotated[
+        str | None,
+        typer.Option(help="Ask the chain here.", show_default="what the server names", metavar="URL"),
+    ] = None,
     as_json: options.AsJson = False,
     home: options.Home = None,
+    url: options.Url = None,
 ) -> None:
-    """Check ledgers and records. Exit code 1: something is wrong; 2: it couldn't be checked."""
+    """Check ledgers and records. Exit code 1: something is wrong; 2: it couldn't be checked.
+
+    With --anchored, a ledger that has no head on chain yet counts as one that couldn't be checked.
+    """
     settings = prepare(home, root)
-
-    def verified(name: str) -> Json:
-        return report_of(settings.agents_dir, name, deep=deep)
-
-    told = for_each(chosen(settings, agent, every), verified)
+    names = chosen(settings, agent, every)
+    with head_reader(settings, url, rpc) if anchored else nullcontext() as reader:
+        told = for_each(names, lambda name: report_of(settings.agents_dir, name, deep=deep, chain=reader))
     show(told, as_json=as_json, single=not every)
     raise typer.Exit(ending_of(told))
 
@@ -99,6 +113,35 @@ def seal(
 
 
 @app.command()
+def anchor(
+    agent: Agent = None,
+    every: All = False,
+    root: Root = None,
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is on chain.")] = 60.0,
+    as_json: options.AsJson = False,
+    home: options.Home = None,
+    url: options.Url = None,
+) -> None:
+    """Put the head of a ledger on chain, through the running server and its worker.
+
+    Exit code 0: it is on chain; 1: the ledger isn't fit for it; 2: it isn't there yet.
+    """
+    settings = prepare(home, root)
+    with Client(server_url(settings, url)) as client:
+        told = for_each(
+            chosen(settings, agent, every), lambda name: anchor_through(client, settings, name, wait)
+        )
+    if as_json:
+        show(told, as_json=True, single=not every)
+    else:
+        show([one for one in told if "error" in one], as_json=False, single=False)
+        for one in told:
+            if "error" not in one:
+                typer.echo(anchor_line(one))
+    raise typer.Exit(ending_of(told))
+
+
+@app.command()
 def append(
     file: Annotated[Path, typer.Argument(help="A record, one JSON object; - reads stdin.", metavar="FILE")],
     agent: Annotated[str, typer.Option(help="The agent: its folder's name.", metavar="NAME")],
@@ -123,6 +166,39 @@ def append(
         typer.echo(f"{printable(agent)}: {printable(saved.record)} {state}: entry {saved.seq} {saved.hash}")
 
 
+@app.command("watch")
+def watch_command(
+    agent: Agent = None,
+    every: All = False,
+    root: Root = None,
+    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 1.0,
+    home: options.Home = None,
+) -> None:
+    """Check now, and again whenever a file changes; print what is different. Ctrl-C ends it.
+
+    Exit code 0: all was well at last; 1: something wasn't.
+    """
+    settings = prepare(home, root)
+    for name in chosen(settings, agent, every):
+        if not (settings.agents_dir / name).exists():
+            raise NotFound(f"There is no agent {name} in {settings.agents_dir}.", code="no_agent")
+
+    def names() -> list[str]:
+        if agent is None:
+            return agents_in(settings.agents_dir)
+        return [agent] if (settings.agents_dir / agent).exists() else []
+
+    with until_interrupted() as stop:
+        well = watch(
+            names,
+            settings.agents_dir,
+            lambda name: report_of(settings.agents_dir, name),
+            interval_s=interval,
+            stop=stop,
+        )
+    raise typer.Exit(0 if well else EXIT_WRONG)
+
+
 def prepare(home: Path | None, root: Path | None) -> Settings:
     """Return the settings with the root that was given, and send the log to stderr."""
     settings = Settings.load(home=home, agents_dir=root)
@@ -142,11 +218,15 @@ def chosen(settings: Settings, agent: str | None, every: bool) -> list[str]:
     return names
 
 
-def report_of(root: Path, name: str, *, deep: bool = False) -> Json:
-    """Check one agent and return its report."""
+def report_of(root: Path, name: str, *, deep: bool = False, chain: HeadReader | None = None) -> Json:
+    """Check one agent, against the heads on chain where `chain` reads them, and return its report."""
+    on_chain = HeadsOnChain({}, None) if chain is None else chain.heads_of(name)
+    heads = on_chain.by_position
     with held(root, name) as tenant:
-        report = check(tenant, read=read_twice if deep else read_file_line)
-    return report_json(name, report)
+        # None on chain is as good as a chain that can't be asked: nothing was compared.
+        known = heads if heads or chain is None else None
+        report = check(tenant, heads=known, read=read_twice if deep else read_file_line)
+    return report_json(name, report, heads, on_chain.tx_hash)
 
 
 def for_each(names: list[str], work: Callable[[str], Json]) -> list[Json]:
@@ -181,6 +261,8 @@ def show(told: list[Json], *, as_json: bool, single: bool) -> None:
         if report is not None and "chain" in report:
             for line in lines_of(report):
                 typer.echo(line)
+            if report is one and report["ok"] is None:
+                typer.echo(f"chainmemory: {one['agent_id']}: no head of it is on chain yet.", err=True)
         if "error" not in one and "report" in one:
             for record in one["sealed"]:
                 typer.echo(f"  adopted   {printable(record)}")
@@ -195,7 +277,11 @@ def ending_of(told: list[Json]) -> int:
 def _ending(one: Json) -> int:
     if "error" in one:
         return int(one["exit"])
-    ok = one.get("report", one)["ok"]
+    if "anchor" in one:
+        return 0 if one["anchor"]["status"] in ("anchored", "covered") else EXIT_UNCHECKED
+    if "report" in one:  # what was asked for is done, whether or not the chain could be asked
+        return EXIT_WRONG if one["report"]["ok"] is False else 0
+    ok = one["ok"]
     return 0 if ok else EXIT_UNCHECKED if ok is None else EXIT_WRONG
 
 

@@ -33,8 +33,8 @@ def lines_of(report: dict[str, Any]) -> Iterator[str]:
         yield f"  unsealed  {printable(record)}"
     if len(unsealed) > UNSEALED_SHOWN:
         yield f"  unsealed  … and {len(unsealed) - UNSEALED_SHOWN} more (--json names all)"
-    anchored = report.get("anchored_head")
-    if anchored is not None:
+    anchored = report["anchored_head"]
+    if anchored["seq"] is not None:
         yield f"  on chain  {_anchored(anchored)}"
 
 
@@ -56,11 +56,16 @@ def summary(report: dict[str, Any]) -> str:
 
 
 def _anchored(anchored: dict[str, Any]) -> str:
-    if anchored.get("seq") is None:
-        return "not asked: " + printable(anchored.get("why", "the chain can't be reached"))
-    if not anchored["seq"]:
-        return "no head of this ledger is anchored yet"
     place = f"entry {anchored['seq']} {anchored['hash']}"
     if anchored["matches"]:
-        return f"{place} is the one here"
-    return f"{place} is NOT the one here: this ledger was cut or rewritten"
+        return f"{place}, as here"
+    return f"{place}, NOT as here: this ledger was cut or rewritten"
+
+
+def anchor_line(told: dict[str, Any]) -> str:
+    """Return what an answer of `POST /ledger/anchor` says as a line."""
+    anchor = told["anchor"]
+    where = "" if anchor["block_number"] is None else f" in block {anchor['block_number']}"
+    where += f", transaction {anchor['tx_hash']}" if anchor["tx_hash"] else ""
+    why = f": {printable(anchor['reason'])}" if anchor["reason"] else ""
+    return f"{told['agent_id']}: entry {told['seq']} {told['hash']} {anchor['status']}{where}{why}"

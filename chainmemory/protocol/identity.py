@@ -45,5 +45,14 @@ def ledger_id(account_id: str) -> str:
     return _derive("CM_LEDGER_V1", {"account": check_account_id(account_id)})
 
 
+def file_tenant_id(agent_id: str) -> str:
+    """Derive what stands for an account, 32 hex digits, in the ledger id of an agent kept as files.
+
+    Raises Invalid for a name that is no slug.
+    """
+    parts = {"agent": check_slug(agent_id)}
+    return tagged_hash("CM_FILE_TENANT_V1", canonical(parts)).hex()[:32]
+
+
 def _derive(tag: str, parts: dict[str, str]) -> str:
     return hex32(tagged_hash(tag, canonical(parts)))

@@ -252,6 +252,13 @@ class Outbox:
             self._session.run(_QUEUED, (seq, account_id))
         return len(moved)
 
+    def enqueue_head(self, account_id: str, seq: int, entry_hash: str, *, now: str) -> None:
+        """Put a ledger's head in the queue, if it isn't there yet; needs no lease, as a save needs none.
+
+        For a ledger that no account of this store has: the worker asks for nothing but the outbox row.
+        """
+        self._session.run(ENQUEUE_ONCE, fresh(HEAD, account_id, seq, account_id, entry_hash, now))
+
     def mark_submitted(self, lease: Lease, ids: Iterable[int], *, tx_hash: str) -> None:
         """Note the transaction the rows are in (call it before sending)."""
         self._change(lease, ids, status=SUBMITTED, tx_hash=tx_hash, reason=None)

@@ -136,7 +136,7 @@ def test_the_command(server: Server, tmp_path: Path) -> None:
         "Saved 7 commits of commanded as memories of project commanded.\n",
     )
     ran = cli(server.home, "import", "git", str(repo.path), "--project", "commanded", "--json")
-    assert json.loads(ran.stdout) == {"project": "commanded", "saved": 0, "known": 7}
+    assert json.loads(ran.stdout) == {"project": "commanded", "saved": 0, "known": 7, "cut": []}
 
 
 def test_a_person_sees_progress(server: Server, tmp_path: Path) -> None:

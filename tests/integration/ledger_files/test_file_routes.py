@@ -44,7 +44,9 @@ def test_verify_and_seal(served: Served, agents: Path) -> None:
     files = make_tenant(agents, "cc", ("m1",))
     files.record("m2").write_bytes(written(record("m2")))
     status, report = verify(served, "cc")
-    assert (status, report["ok"], report["sealed"], report["unsealed"]) == (200, True, 1, ["m2"])
+    assert (status, report["sealed"], report["unsealed"]) == (200, 1, ["m2"])
+    # This server has no chain to ask, and nothing else is wrong.
+    assert (report["ok"], report["anchored_head"]["matches"]) == (None, None)
     status, sealed = seal(served, agent_id="cc")
     assert (status, sealed["sealed"], sealed["report"]["sealed"]) == (200, ["m2"], 2)
     assert seal(served, agent_id="cc")[1]["sealed"] == []
@@ -54,7 +56,7 @@ def test_verify_and_seal(served: Served, agents: Path) -> None:
 def test_the_client_speaks_to_both(served: Served, agents: Path) -> None:
     make_tenant(agents, "sdk", ("m1",))
     with Client(f"http://127.0.0.1:{served.port}") as client:
-        assert client.verify_files("sdk", deep=True)["ok"] is True
+        assert client.verify_files("sdk", deep=True)["sealed"] == 1
         assert client.seal_files("sdk")["sealed"] == []
         with pytest.raises(NotFound):
             client.verify_files("nobody")
@@ -113,6 +115,7 @@ def test_nobody_from_elsewhere_without_the_token(served: Served, agents: Path) -
     ):
         assert verify(served, "guarded", header)[0] == 401
         assert seal(served, header, agent_id="guarded")[0] == 401
+        assert served.request("POST", "/ledger/anchor", b'{"agent_id":"guarded"}', [header])[0] == 401
         admin = ("authorization", f"Bearer {TOKEN}")
         assert verify(served, "guarded", header, admin)[0] == 200
         assert seal(served, header, admin, agent_id="guarded")[0] == 200
@@ -132,4 +135,10 @@ def test_the_client_passes_the_admin_token_on(served: Served, agents: Path) -> N
         client._http.headers["via"] = "1.1 proxy"
         with pytest.raises(Unauthorized):
             client.verify_files("token")
-        assert client.verify_files("token", admin_token=TOKEN)["ok"] is True
+        assert client.verify_files("token", admin_token=TOKEN)["sealed"] == 1
+
+
+def test_nothing_is_anchored_while_the_chain_cannot_be_asked(served: Served, agents: Path) -> None:
+    make_tenant(agents, "waiting", ("m1",))
+    status, told = served.request("POST", "/ledger/anchor", b'{"agent_id":"waiting"}')
+    assert (status, told["code"]) == (503, "chain_unavailable")
