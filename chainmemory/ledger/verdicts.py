@@ -85,12 +85,12 @@ def verdicts(walked: Walk, records: Iterable[tuple[str, Record]]) -> Iterator[tu
     trusted, untrusted = walked.trusted, walked.untrusted
     for name, record in records:
         seen.add(name)
+        seal, seals = trusted.get(name), record.seals
         # The usual record of a file tenant, at once: its one hash is what its trusted entry packs.
-        seals = record.seals
-        if seals is not None and len(seals) == 1 and seals.get("content_sha256") == trusted.get(name, ""):
+        if seals is not None and len(seals) == 1 and seal is not None and seals.get("content_sha256") == seal:
             yield name, "sealed"
-            continue
-        yield name, judge(trusted.get(name), untrusted.get(name), record)
+        else:
+            yield name, judge(seal, untrusted.get(name), record)
     for name in trusted:
         if name not in seen:
             yield name, judge(trusted[name], None, None)
