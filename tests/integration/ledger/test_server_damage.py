@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +12,12 @@ from typing import Any
 import orjson
 import pytest
 
+from chainmemory.engine import ledger_verify
 from chainmemory.engine.callers import Caller
-from chainmemory.protocol.ledger_entry import entry_hash, ledger_form
+from chainmemory.engine.ledger_records import FORGOTTEN_KEYS
+from chainmemory.protocol.ledger_entry import entry_hash, ledger_form, make_entry
+from chainmemory.store.accounts import Head
+from chainmemory.store.ledger import LedgerRow
 from tests.support.databases import ENGINES, empty_database_url
 from tests.support.ledger_stores import MEMORIES, STATES, Ledger, copied, opened
 
@@ -274,6 +279,47 @@ def test_an_entry_of_a_fact_nobody_holds_is_missing(ledger: Ledger) -> None:
     rewrite(ledger, ALL, hash=entry_hash(last))
     report = ledger.verify()
     assert (report["chain"], report["missing"], report["unsealed"]) == ("intact", ["fact:f@1"], ["state:p@3"])
+
+
+def forget(ledger: Ledger, number: int) -> None:
+    """Forget a memory as its own issue will: content, seed, salt, hash and length go, an entry says so."""
+    place = f"WHERE account_id = :of AND number = {number}"
+    header = orjson.loads(ledger.read(f"SELECT header FROM memories {place}"))
+    rest = {key: value for key, value in header.items() if key not in FORGOTTEN_KEYS}
+    text = ledger_form(rest)
+    entries = ledger_verify.entries(ledger.engine, ledger.caller, first=number, limit=1)["entries"]
+    keys = {key: entries[0][key] for key in ("memory_id", "content_sha256", "blob_sha256")}
+
+    def entry(head: Head) -> list[LedgerRow]:
+        rest_sha256 = hashlib.sha256(text).hexdigest()
+        now = "2026-09-13T22:02:35.000000Z"
+        made = make_entry(
+            head.ledger_hash, head.ledger_seq + 1, now, "forget", **keys, rest_sha256=rest_sha256
+        )
+        return [LedgerRow(ledger.account_id, made["seq"], made["hash"], ledger_form(made).decode())]
+
+    with ledger.engine.db.write() as tx:
+        tx.ledger.append(ledger.account_id, entry)
+    ledger.sql(
+        "UPDATE memories SET forgotten = 1, content_blob = NULL, wrapped_seed = NULL, header = :h " + place,
+        h=text.decode(),
+    )
+
+
+def test_a_forgotten_memory_keeps_what_is_left_under_seal(ledger: Ledger) -> None:
+    forget(ledger, 7)
+    for deep in (False, True):
+        report = ledger.verify(deep=deep)
+        assert (report["ok"], report["forgotten"], report["sealed"]) == (None, 1, ALL - 1)
+    header(kind="memory.lie")(ledger)
+    assert ledger.verify()["altered"] == ONE
+
+
+def test_forgotten_content_that_can_still_be_read_is_altered(ledger: Ledger) -> None:
+    blob = ledger.read(f"SELECT content_blob FROM memories {HERE}")
+    forget(ledger, 7)
+    ledger.sql(f"UPDATE memories SET content_blob = :b {HERE}", b=blob)
+    assert (ledger.verify()["altered"], ledger.verify()["forgotten"]) == (ONE, 0)
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name != "sqlite"])
