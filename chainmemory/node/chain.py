@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from chainmemory.node.clique import Clique, CliqueContext
+from chainmemory.node.clique import Clique, CliqueContext, wins_tie
 from chainmemory.node.evm import (
     GENESIS_CHAIN_GAPS,
     Address,
@@ -62,6 +62,20 @@ class CliqueChainDB(ChainDB):
         while (key := SchemaV1.make_block_number_to_hash_lookup_key(number)) in db:
             del db[key]
             number = BlockNumber(number + 1)
+
+    @classmethod
+    def _persist_header_chain(
+        cls, db: DatabaseAPI, headers: Iterable[BlockHeaderAPI], genesis_parent_hash: Hash32
+    ) -> tuple[tuple[BlockHeaderAPI, ...], tuple[BlockHeaderAPI, ...]]:
+        """Store headers; the heaviest chain becomes the canonical one, and of equal ones `wins_tie`'s."""
+        given = tuple(headers)
+        changed = super()._persist_header_chain(db, given, genesis_parent_hash)
+        if changed != ((), ()) or not given:
+            return changed
+        new, head = given[-1], cls._get_canonical_head(db)
+        if cls._get_score(db, new.hash) == cls._get_score(db, head.hash) and wins_tie(new, head):
+            return cls._set_as_canonical_chain_head(db, new, genesis_parent_hash)
+        return changed
 
     def forget_transaction(self, transaction_hash: bytes) -> None:
         """Drop the lookup of a transaction whose block is no longer canonical."""

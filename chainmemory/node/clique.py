@@ -67,6 +67,17 @@ def recover_signer(header: BlockHeaderAPI) -> bytes:
     return bytes(signer)
 
 
+def wins_tie(new: BlockHeaderAPI, head: BlockHeaderAPI) -> bool:
+    """Say whether a chain as heavy as ours, that ends in `new`, takes the place of ours, that ends in `head`.
+
+    All nodes must come to the same chain of equal ones. Where each keeps its own, authorities that sealed at
+    the same time wait for one another for ever: each has signed recently on its own chain. (geth tosses a
+    coin here.) The one that sealed the head can't replace it with another of its own.
+    """
+    ours = head.block_number, head.hash
+    return (new.block_number, new.hash) < ours and recover_signer(new) != recover_signer(head)
+
+
 def listed_signers(header: BlockHeaderAPI) -> tuple[bytes, ...]:
     """Return the addresses between vanity and seal, in their order."""
     data = header.extra_data[VANITY_BYTES:-SEAL_BYTES]

@@ -25,7 +25,7 @@ from chainmemory.node.authority import Job
 from chainmemory.node.blocks import BlockStore, FutureBlock, log_change, open_reader
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
-from chainmemory.node.evm import BlockNumber, ValidationError
+from chainmemory.node.evm import BlockHeaderAPI, BlockNumber, ValidationError
 from chainmemory.node.genesis import Genesis
 from chainmemory.node.signers import ConsensusError
 
@@ -112,7 +112,7 @@ class Peer:
         self._genesis = genesis
         self._config = config
         self._refused: str | None = None
-        """The peer's head that led to a bad block; it isn't asked for again."""
+        """The peer's head that led to a bad block, or to one as good as ours; it isn't asked for again."""
         self._passed_on = 0
         """The pool's sequence number up to which the peer has been told."""
 
@@ -151,15 +151,20 @@ class Peer:
             raise PeerError("it follows a chain with another genesis")
 
     def _pull(self, connection: sqlite3.Connection) -> None:
-        """Import what the peer has beyond us, if its chain weighs more."""
+        """Import what the peer has beyond us, if its chain weighs more, or as much and may win the tie."""
         head = _read_head(self.client.call("eth_getBlockByNumber", "latest", False))
         chain = open_reader(connection, self._genesis)
-        if head.hash == self._refused or head.difficulty <= chain.get_score(chain.get_canonical_head().hash):
+        ours = chain.get_canonical_head()
+        weight = chain.get_score(ours.hash)
+        tie = head.difficulty == weight and (head.number, head.hash) < (ours.block_number, _hexed(ours))
+        if head.hash == self._refused or not (head.difficulty > weight or tie):
             return
         first = self._first_unknown(connection, head)
         try:
             for raw in self._blocks(first, head.number):
                 self._import(raw)
+            if tie:
+                self._refused = head.hash  # taken or not: asking again changes nothing
         except FutureBlock:
             return  # its time will come
         except (ConsensusError, ValidationError) as error:
@@ -224,6 +229,10 @@ class Peer:
             calls = [("eth_sendRawTransaction", ["0x" + entry.raw.hex()]) for entry in entries]
             self.client.batch(calls, tolerant=True)
             self._passed_on = entries[-1].seq
+
+
+def _hexed(header: BlockHeaderAPI) -> str:
+    return "0x" + header.hash.hex()
 
 
 def _read_head(block: Any) -> _Head:

@@ -10,7 +10,7 @@ from pathlib import Path
 from eth_keys.datatypes import PrivateKey
 
 from chainmemory.node import database, pool
-from chainmemory.node.blocks import BlockStore, Change, initialise
+from chainmemory.node.blocks import BlockStore, Change, initialise, stored_genesis
 from chainmemory.node.evm import BlockAPI
 from chainmemory.node.formats import decode_transaction, encode_block
 from chainmemory.node.genesis import Genesis, new_genesis
@@ -48,7 +48,8 @@ class ChainFile:
     def __init__(self, path: Path, genesis: Genesis) -> None:
         self.path = path
         self.connection: sqlite3.Connection = database.open_connection(path)
-        initialise(self.connection, genesis)
+        if stored_genesis(self.connection) is None:
+            initialise(self.connection, genesis)
         self.store = BlockStore(self.connection, genesis)
 
     def offer(self, *raws: str) -> None:

@@ -157,6 +157,18 @@ def test_a_lighter_peer_is_not_followed(pair: tuple[Follower, RemoteNode]) -> No
     assert "debug_getRawBlock" not in remote.asked
 
 
+def test_of_equal_chains_the_winner_is_pulled_once(pair: tuple[Follower, RemoteNode]) -> None:
+    follower, remote = pair
+    out_of_turn = [key for key in KEYS if follower.chain.may_seal(key) == 1]
+    ours, theirs = follower.chain.seal(out_of_turn[0]), remote.chain.seal(out_of_turn[1])
+    assert ours.header.difficulty == theirs.header.difficulty == 1
+    winner = min(ours, theirs, key=lambda block: block.hash)
+    for _ in range(3):
+        follower.pull()
+    assert follower.head == winner.hash.hex()
+    assert remote.asked.count("debug_getRawBlock") == (1 if winner is theirs else 0)
+
+
 def test_a_forged_block_is_refused_once(pair: tuple[Follower, RemoteNode]) -> None:
     follower, remote = pair
     follower.chain.take(remote.chain.seal_next(KEYS))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from eth_keys.datatypes import PrivateKey
 
 from chainmemory.node import logs, pool
 from chainmemory.node.evm import BlockAPI, BlockNumber, HeaderNotFound, TransactionNotFound
@@ -53,6 +56,17 @@ def check_whole(chain: ChainFile) -> None:
     assert parent == head.hash
     with pytest.raises(HeaderNotFound):
         chain.store.chain.get_canonical_block_header_by_number(BlockNumber(head.block_number + 1))
+
+
+def _sealed_aside(chain: ChainFile, key: PrivateKey, at: float) -> BlockAPI:
+    """Return a block that `key` seals on the chain's head, without the chain taking it."""
+    with closing(sqlite3.connect(chain.path.with_name(f"aside-{at}.sqlite"))) as copy:
+        chain.connection.backup(copy)
+    aside = ChainFile(chain.path.with_name(f"aside-{at}.sqlite"), chain.store.genesis)
+    try:
+        return aside.seal(key, at=at)
+    finally:
+        aside.close()
 
 
 def test_a_shorter_but_heavier_branch_takes_over(chains: tuple[ChainFile, ChainFile, str]) -> None:
@@ -115,10 +129,71 @@ def test_the_chain_can_turn_back_to_the_first_branch(chains: tuple[ChainFile, Ch
     longer.close()
 
 
-def test_an_equal_branch_does_not_take_over(chains: tuple[ChainFile, ChainFile, str]) -> None:
-    light, heavy, _ = chains
+def test_of_equal_branches_all_take_the_same(chains: tuple[ChainFile, ChainFile, str]) -> None:
+    light, heavy, contract = chains
+    light.offer(anchor(1, contract, 71))
+    heavy.offer(anchor(1, contract, 99))
     mine, theirs = light.seal(KEYS[0]), heavy.seal(KEYS[4])
     assert mine.header.difficulty == theirs.header.difficulty == 1
-    light.take(theirs)
-    assert light.store.head.hash == mine.hash
-    check_whole(light)
+    winner = min(mine, theirs, key=lambda block: block.hash)
+    changes = [light.take(theirs), heavy.take(mine)]
+    assert sorted(len(change.dropped) for change in changes if change) == [0, 1]
+    for chain in (light, heavy):
+        assert chain.store.head.hash == winner.hash
+        assert values(chain) == [71 if winner is mine else 99]
+        check_whole(chain)
+    light.take(mine)  # known: nothing turns back
+    assert light.store.head.hash == winner.hash
+
+
+def test_of_equal_branches_the_shorter_is_taken(tmp_path: Path) -> None:
+    genesis = make_genesis(KEYS)
+    short, long = (ChainFile(tmp_path / f"{name}.sqlite", genesis) for name in ("short", "long"))
+    short.seal(KEYS[1])  # in turn: weighs 2
+    blocks = [long.seal(KEYS[0]), long.seal(KEYS[4])]
+    for block in blocks:
+        short.take(block)
+    long.take(short.store.chain.get_canonical_block_by_number(BlockNumber(1)))
+    assert short.store.head.block_number == long.store.head.block_number == 1
+    check_whole(short)
+    check_whole(long)
+    short.close()
+    long.close()
+
+
+def test_an_authority_cannot_replace_the_head_that_it_sealed(
+    chains: tuple[ChainFile, ChainFile, str],
+) -> None:
+    """Else the only authority of a chain could, long after, put another last block in its place."""
+    light, heavy, _ = chains
+    at = light.store.head.timestamp + 1
+    first = light.seal(KEYS[0], at=at)
+    others: list[BlockAPI] = []
+    while all(block.hash > first.hash for block in others):  # until one would win the tie by its hash
+        at += 1
+        others.append(_sealed_aside(heavy, KEYS[0], at))
+    light.take(min(others, key=lambda block: block.hash))
+    assert light.store.head.hash == first.hash
+
+
+def test_two_of_three_that_sealed_at_once_go_on_without_the_third(tmp_path: Path) -> None:
+    """Each has signed last on its own branch; each would wait for the other for ever."""
+    keys = KEYS[:3]
+    genesis = make_genesis(keys)
+    one, two = (ChainFile(tmp_path / f"{name}.sqlite", genesis) for name in ("one", "two"))
+    # The third seals out of turn and dies; block 2 would be its turn, so the others have equal rights.
+    last = one.seal(keys[2])
+    two.take(last)
+    mine, theirs = one.seal(keys[0]), two.seal(keys[1])
+    assert mine.header.difficulty == theirs.header.difficulty == 1
+    assert one.may_seal(keys[0]) == two.may_seal(keys[1]) == 0
+    one.take(theirs)
+    two.take(mine)
+    assert one.store.head.hash == two.store.head.hash
+    assert one.may_seal(keys[0]) or two.may_seal(keys[1])
+    for _ in range(4):
+        block = one.seal_next(keys[:2])
+        assert two.take(block) is not None
+    assert one.store.head.hash == two.store.head.hash
+    one.close()
+    two.close()
