@@ -1,8 +1,14 @@
-"""Counts and times of requests, for Prometheus."""
+"""Counts and times of requests, and the numbers the workers leave in the store, for Prometheus."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from chainmemory.engine.worker_numbers import Sample
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -39,3 +45,20 @@ class Metrics:
             )
         found[0].inc()
         found[1].observe(seconds)
+
+
+class Samples(Collector):
+    """Numbers read elsewhere, as they are at this moment."""
+
+    def __init__(self, samples: Iterable[Sample]) -> None:
+        self._families: dict[str, Metric] = {}
+        for name, words, labels, value, rises in samples:
+            family = self._families.get(name)
+            if family is None:
+                kind = CounterMetricFamily if rises else GaugeMetricFamily
+                family = self._families[name] = kind(name, words, labels=list(labels))
+            family.add_metric(list(labels.values()), value)  # type: ignore[attr-defined]
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what was given, by name."""
+        yield from self._families.values()

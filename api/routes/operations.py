@@ -8,7 +8,9 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, gen
 
 from api.answers import COUNT, FLAG, FREE, HEX32, TEXT, TIME, many, maybe, obj
 from api.door import Answer, Call, Doors
+from api.metrics import Samples
 from chainmemory.engine import health
+from chainmemory.engine.worker_numbers import worker_numbers
 from chainmemory.errors import ChainMemoryError, Unavailable
 
 doors = Doors("Chain and operations")
@@ -41,7 +43,20 @@ doors = Doors("Chain and operations")
                     "balance_wei": maybe(TEXT),
                     "error": maybe(TEXT),
                     "beat_at": maybe(TIME),
+                    "notice": {**maybe(TEXT), "description": "what people must know although it works"},
                 }
+            ),
+            "workers": many(
+                obj(
+                    {
+                        "part": TEXT,
+                        "signer": maybe(TEXT),
+                        "holder": TEXT,
+                        "state": TEXT,
+                        "health": TEXT,
+                        "beat_at": TIME,
+                    }
+                )
             ),
             "queue": many(obj({"kind": TEXT, "status": TEXT, "count": COUNT, "oldest": TIME})),
         }
@@ -66,7 +81,9 @@ doors = Doors("Chain and operations")
             "balance_wei": "1000000000000000000",
             "error": None,
             "beat_at": "2026-09-13T22:02:35.000000Z",
+            "notice": None,
         },
+        "workers": [],
         "queue": [],
     },
 )
@@ -128,6 +145,7 @@ def _state(call: Call) -> CollectorRegistry:
     try:
         found = health.stats(engine)
         queue = health.queue(engine)
+        registry.register(Samples(worker_numbers(engine)))
     except ChainMemoryError:
         # The store is down, which `chainmemory_up` says; a scrape must still get an answer.
         return registry

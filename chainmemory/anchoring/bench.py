@@ -8,6 +8,7 @@ from functools import cache
 from chainmemory.anchoring.catch_up import CatchUp
 from chainmemory.anchoring.gather import Gatherer
 from chainmemory.anchoring.health import WORKING, Health, Progress
+from chainmemory.anchoring.heirs import Heirs
 from chainmemory.anchoring.post import Post
 from chainmemory.anchoring.recheck import Recheck
 from chainmemory.anchoring.reconcile import Reconciler
@@ -26,10 +27,11 @@ class Bench:
         self._health = health
         self._post = Post(station)
         self._setup = Setup(station, self._post)
-        self._recheck = Recheck(station, self._post)
+        self._recheck = Recheck(station, self._post, health.notice)
         trusted: set[str] = set()
         self._reconciler = Reconciler(station, self._post, self._recheck, trusted)
         self._gatherer = Gatherer(station, trusted)
+        self._heirs = Heirs(station)
         self._catch_up = CatchUp(station.db, station.clock)
         self._heads_at = float("-inf")
         self._submitter_checked = float("-inf")
@@ -50,6 +52,8 @@ class Bench:
             # What the last block made room for goes out before that block is read, so the chain isn't idle.
             sent, trouble = self._send_due(lease, contracts, head, used)
         self._reconciler.run(lease, contracts, head, used)
+        if contracts is not None:
+            self._reconciler.settled += self._heirs.run(lease, contracts)
         if contracts is not None and not self._reconciled:
             late, trouble = self._send_due(lease, contracts, head, used)
         self._reconciled = True
@@ -100,7 +104,7 @@ class Bench:
         if steady - self._heads_at < self.station.options.head_wait_s:
             return
         with self.station.db.write() as tx:
-            tx.outbox.enqueue_moved_heads(lease, now=self.station.clock.now())
+            tx.outbox.enqueue_moved_heads(lease, now=self.station.clock.now(), part=self.station.options.part)
         self._heads_at = steady
 
     def _send_due(

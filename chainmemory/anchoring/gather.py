@@ -113,7 +113,8 @@ class Gatherer:
         if not self.cadence.due(MEMORY):
             return []
         most = _most(limits, gas.MEMORY)
-        rows = [row for row in tx.outbox.due(MEMORY, now=now, limit=most) if row.tx_hash not in hashes_out]
+        due = tx.outbox.due(MEMORY, now=now, limit=most, part=self._station.options.part)
+        rows = [row for row in due if row.tx_hash not in hashes_out]
         payloads: dict[int, Payload] = {}
         batches = plan_memories(self._with_payloads(tx, rows, payloads), limits)
         self._note(MEMORY, rows, batches, most)
@@ -175,7 +176,8 @@ class Gatherer:
             return []
         most = self._most_states(limits)
         hashes_out = {row.tx_hash for row in out}
-        rows = [row for row in tx.outbox.due_states(now=now, limit=most) if row.tx_hash not in hashes_out]
+        due = tx.outbox.due_states(now=now, limit=most, part=self._station.options.part)
+        rows = [row for row in due if row.tx_hash not in hashes_out]
         sent = {outbox_id for row in out if row.purpose == STATE for outbox_id in row.outbox_ids}
         if self._station.options.merkle:
             under_way = {row.subject for row in tx.outbox.by_ids(sent)}
@@ -253,7 +255,8 @@ class Gatherer:
     def _heads(
         self, tx: Tx, contracts: Contracts, limits: Limits, now: str, hashes_out: set[str]
     ) -> list[Draft]:
-        rows = [row for row in tx.outbox.due(HEAD, now=now, limit=_ROWS) if row.tx_hash not in hashes_out]
+        due = tx.outbox.due(HEAD, now=now, limit=_ROWS, part=self._station.options.part)
+        rows = [row for row in due if row.tx_hash not in hashes_out]
         batches = plan_heads((WaitingHead(row.id, row.subject, row.position) for row in rows), limits)
         return [
             Draft(

@@ -10,9 +10,11 @@ from chainmemory.anchoring.station import Contracts
 from chainmemory.chain.types import Block
 from chainmemory.store.database import Database
 from chainmemory.store.leases import Lease
+from chainmemory.store.tx import Tx
 from chainmemory.store.worker import WorkerStatus
 
 WORKING, WAITING, STANDBY, STOPPED = "working", "waiting", "standby", "stopped"
+NOTICE_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Health:
         self._db = db
         self._clock = clock
         self._every_s = options.lease_s / 5
+        self._told_before = False
         self._last: tuple[str, str | None] | None = None
         self._last_at = float("-inf")
         self._status = WorkerStatus(
@@ -55,6 +58,7 @@ class Health:
             head_number=None,
             head_at=None,
             contracts={},
+            part=options.part.name,
             started_at=clock.now(),
             beat_at=clock.now(),
         )
@@ -75,6 +79,11 @@ class Health:
     def saw_balance(self, wei: int) -> None:
         self._status = self._status._replace(balance=wei)
 
+    def notice(self, words: str) -> None:
+        """Tell people something that they must know although the work goes on; it stands for a day."""
+        self._status = self._status._replace(notice=words, notice_at=self._clock.now())
+        self._last = None
+
     def report(self, lease: Lease, progress: Progress) -> None:
         """Write what this round came to, if it's news or the last report grows old."""
         news = (progress.state, progress.error)
@@ -87,5 +96,16 @@ class Health:
             beat_at=self._clock.now(),
         )
         with self._db.write() as tx:
+            self._keep_notice(tx)
             tx.worker.report(lease, self._status)
         self._last, self._last_at = news, self._clock.steady()
+
+    def _keep_notice(self, tx: Tx) -> None:
+        """Take over what the worker before this one gave notice of, and drop what is older than a day."""
+        if not self._told_before:
+            self._told_before = True
+            before = next((one for one in tx.worker.statuses() if one.name == self._status.name), None)
+            if before is not None and self._status.notice is None:
+                self._status = self._status._replace(notice=before.notice, notice_at=before.notice_at)
+        if self._status.notice_at is not None and self._status.notice_at < self._clock.after(-NOTICE_S):
+            self._status = self._status._replace(notice=None, notice_at=None)

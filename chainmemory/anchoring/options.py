@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from chainmemory.anchoring.retry import RetryPolicy
 from chainmemory.chain.fees import GWEI
 from chainmemory.settings import Settings
+from chainmemory.store.parts import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +41,8 @@ class Options:
     """After how long, while blocks pass, an unmined transaction is replaced by a dearer one."""
     missing_s: float = 10.0
     """How long a used nonce may lack a receipt before the contract is asked instead."""
+    part: Part = field(default_factory=Part)
+    """Which share of the work is this worker's."""
     recheck_s: float = 10.0
     """How often chain id and contract code are looked at again."""
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -55,6 +58,7 @@ class Options:
             payload=settings.payload_on_chain,
             merkle=settings.anchor_mode == "merkle",
             max_fee=int(settings.max_fee_gwei * GWEI),
+            part=Part.of(settings.worker_part),
             lease_s=settings.lease_s,
             poll_s=settings.poll_s,
             deploys=settings.embedded,

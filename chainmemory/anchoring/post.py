@@ -11,6 +11,7 @@ dearer replacement), but one at most can get into a block. What a crash leaves b
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -199,6 +200,7 @@ class Post:
             for row in rows:
                 tx.transactions.add(lease, row)
                 tx.outbox.mark_submitted(lease, row.outbox_ids, tx_hash=row.tx_hash)
+            tx.worker.count(lease, Counter(("sent" if drafts else "replaced", row.purpose) for row in rows))
         return True
 
     def _send(self, lease: Lease, transaction: TransactionRow, may_replace: bool) -> bool | None:

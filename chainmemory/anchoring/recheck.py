@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from chainmemory.anchoring.post import Post
 from chainmemory.anchoring.station import Station
 from chainmemory.chain.types import Block
+from chainmemory.logging import log
 from chainmemory.store.leases import Lease
+from chainmemory.store.outbox_rows import OutboxRow
 from chainmemory.store.worker import KnownBlock
 
 _ABOVE_ALL = 2**62
@@ -25,7 +27,9 @@ class Recheck:
     looked at.
     """
 
-    def __init__(self, station: Station, post: Post) -> None:
+    def __init__(self, station: Station, post: Post, notice: Callable[[str], None]) -> None:
+        """Take a station, and what is told of confirmed anchors that the chain doesn't hold any more."""
+        self._notice = notice
         self._station = station
         self._post = post
         self._seen: str | None = None
@@ -42,7 +46,7 @@ class Recheck:
         reopened = 0
         good = self._last_good(deep=self._seen is None)
         if good is not None:
-            reopened = self._take_back(lease, good)
+            reopened = self._take_back(lease, good, head)
         self._seen = head.hash
         self._recorded.clear()
         return reopened
@@ -61,7 +65,7 @@ class Recheck:
                 matches = 0
         return min(stale) - 1 if stale else None
 
-    def _take_back(self, lease: Lease, good: int) -> int:
+    def _take_back(self, lease: Lease, good: int, head: Block) -> int:
         """Reopen what is recorded above the last good block; rows that others anchored wait again."""
         station = self._station
         now = station.clock.now()
@@ -69,19 +73,42 @@ class Recheck:
             hashes = tx.worker.transactions_above(station.chain_id, station.signer.address, good)
             for tx_hash in hashes:
                 tx.worker.reopen(lease, tx_hash, now=now)
-            rows = tx.outbox.anchored_from_block(good + 1)
+            rows = tx.outbox.anchored_from_block(good + 1, part=station.options.part)
             # Some may be open again already: a nonce below a transaction of ours was found free.
             ours = {row.tx_hash for row in station.open_transactions(tx)}
             tx.outbox.mark_unconfirmed(lease, [row.id for row in rows if row.tx_hash in ours])
             tx.outbox.mark_pending(lease, [row.id for row in rows if row.tx_hash not in ours], now=now)
         for tx_hash in hashes:
             self._post.forget_push(tx_hash)
+        if rows:
+            self._say_so(rows, good, head)
         station.step("taken back")
         return len(hashes)
 
+    def _say_so(self, rows: Sequence[OutboxRow], good: int, head: Block) -> None:
+        """Say loudly that confirmed anchors are gone: who noted their blocks must know."""
+        highest = max(row.block_number or 0 for row in rows)
+        how = (
+            f"its newest block was {head.number}, so it was restored from an older copy"
+            if head.number < highest
+            else f"it was restored from an older copy, or reorganised deeper than the "
+            f"{self._station.options.confirmations} confirmations that were waited for"
+        )
+        words = (
+            f"The chain went back: {len(rows)} confirmed anchor{'s' if len(rows) != 1 else ''} in blocks "
+            f"{good + 1} to {highest} are gone from it; {how}. They are anchored again, in other blocks."
+        )
+        log.error(words, action="worker.chain_went_back", rows=len(rows), good=good, highest=highest)
+        self._notice(words)
+
     def _known_below(self, number: int) -> KnownBlock | None:
         with self._station.db.read() as tx:
-            return tx.worker.block_below(self._station.chain_id, self._station.signer.address, number)
+            return tx.worker.block_below(
+                self._station.chain_id,
+                self._station.signer.address,
+                number,
+                part=self._station.options.part,
+            )
 
     def _is(self, number: int, hashes: Iterable[str]) -> bool:
         block = self._station.gateway.block(number)

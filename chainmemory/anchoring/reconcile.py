@@ -10,6 +10,7 @@ After a crash this is the whole recovery, and it is the same path as on any othe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import groupby
 
@@ -163,6 +164,7 @@ class Reconciler:
         if contracts is None and row.purpose != FILL:
             return
         verdicts, rows = Verdicts(), self._rows(row)
+        kinds = {r.id: r.kind for r in rows}
         if not receipt.succeeded:
             stranded = [r.id for r in rows if r.status in OPEN_ROWS and r.tx_hash == row.tx_hash]
             verdicts.again = dict.fromkeys(stranded, self._failed(row, receipt))
@@ -175,7 +177,10 @@ class Reconciler:
                 now=station.clock.now(),
                 retry_at=station.clock.after(station.options.retry.wait(2)),
             )
-            self._mark(tx, lease, row, CONFIRMED if receipt.succeeded else FAILED, receipt)
+            status = CONFIRMED if receipt.succeeded else FAILED
+            self._mark(tx, lease, row, status, receipt)
+            done = Counter(("anchored", kinds[entry.id]) for entry in verdicts.anchored)
+            tx.worker.count(lease, {**done, (status, row.purpose): 1, ("gas", row.purpose): receipt.gas_used})
         if row.purpose == STATE:
             self._trust(rows, verdicts)
         self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})

@@ -144,7 +144,7 @@ class Setup:
         with station.db.read() as tx:
             recorded = tx.deployments.of_chain(station.chain_id)
         missing = [name for name in CONTRACTS if name not in recorded and name not in deploying]
-        if not station.options.deploys:
+        if not station.options.deploys or station.options.part.index > 1:
             raise NotDeployed(
                 f"No contracts are known on chain {station.chain_id}. Deploy them (chainmemory contracts "
                 "deploy) or give their addresses (anchor_address, registry_address)."

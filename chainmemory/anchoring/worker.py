@@ -13,13 +13,14 @@ from collections.abc import Callable
 from chainmemory.anchoring.bench import Bench
 from chainmemory.anchoring.clock import Clock
 from chainmemory.anchoring.health import STANDBY, STOPPED, WAITING, WORKING, Health, Progress
+from chainmemory.anchoring.heirs import check_part_is_free
 from chainmemory.anchoring.lease import LeaseKeeper, holder_name
 from chainmemory.anchoring.options import Options
 from chainmemory.anchoring.retry import Stop, decide
 from chainmemory.anchoring.setup import check_chain
 from chainmemory.anchoring.station import Station, Step, no_step
 from chainmemory.chain.gateway import Gateway
-from chainmemory.chain.signer import Signer, load_signer
+from chainmemory.chain.signer import Signer, ensure_keystore, load_signer
 from chainmemory.errors import ChainMemoryError, ConfigurationError, Conflict, Unavailable
 from chainmemory.logging import log
 from chainmemory.settings import Settings
@@ -145,6 +146,7 @@ class AnchorWorker:
     def _at_work(self, lease: Lease) -> Bench:
         """Return the tools for the node's chain, made at the first answer."""
         if self._bench is None:
+            check_part_is_free(self._db, self._options, self._signer.address, self._clock)
             chain_id = check_chain(self._gateway, self._options.expected_chain_id)
             station = Station(
                 self._db,
@@ -158,7 +160,7 @@ class AnchorWorker:
             self._bench = Bench(station, self._health)
             with self._db.write() as tx:
                 # Whatever the clock said when they failed: the worker is here now.
-                tx.outbox.retry_now(lease, now=self._clock.now())
+                tx.outbox.retry_now(lease, now=self._clock.now(), part=self._options.part)
             log.info(
                 "the worker has the lease",
                 action="worker.started",
@@ -173,14 +175,14 @@ class AnchorWorker:
         if self._offset is not None and abs(offset - self._offset) > _JUMP_S:
             log.warning("the clock jumped", action="worker.clock_jumped", seconds=offset - self._offset)
             with self._db.write() as tx:
-                tx.outbox.retry_now(lease, now=self._clock.now())
+                tx.outbox.retry_now(lease, now=self._clock.now(), part=self._options.part)
         self._offset = offset
 
     def _recovered(self, lease: Lease) -> None:
         log.info("anchoring works again", action="worker.recovered", failures=self._failures)
         self._failures = 0
         with self._db.write() as tx:
-            tx.outbox.retry_now(lease, now=self._clock.now())
+            tx.outbox.retry_now(lease, now=self._clock.now(), part=self._options.part)
 
     def _failed(self, lease: Lease, error: ChainMemoryError) -> Progress:
         """Write down why nothing goes on, on the rows concerned and in the status; raise what is final."""
@@ -206,12 +208,12 @@ class AnchorWorker:
         return progress
 
     def _explain_rows(self, lease: Lease, reason: str, wait_s: float) -> None:
-        now = self._clock.now()
+        now, part = self._clock.now(), self._options.part
         with self._db.write() as tx:
             due = [
-                *tx.outbox.due(MEMORY, now=now, limit=_ROWS_WITH_REASON),
-                *tx.outbox.due_states(now=now, limit=_ROWS_WITH_REASON),
-                *tx.outbox.due(HEAD, now=now, limit=_ROWS_WITH_REASON),
+                *tx.outbox.due(MEMORY, now=now, limit=_ROWS_WITH_REASON, part=part),
+                *tx.outbox.due_states(now=now, limit=_ROWS_WITH_REASON, part=part),
+                *tx.outbox.due(HEAD, now=now, limit=_ROWS_WITH_REASON, part=part),
             ]
             ids = {row.id for row in due}
             if self._bench is not None:
@@ -281,6 +283,7 @@ def run_worker(settings: Settings, stop: threading.Event) -> None:
 def worker_of(settings: Settings, db: Database) -> AnchorWorker:
     """Return a deployment's worker on its open store. Raises as `run_worker`."""
     try:
+        ensure_keystore(settings.signer_keystore_path, settings.signer_password_path)
         signer = load_signer(settings.signer_keystore_path, settings.signer_password_path)
         return AnchorWorker(db, Gateway(settings.chain_url), signer, Options.from_settings(settings))
     except ConfigurationError as error:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from chainmemory.cli import options
-from chainmemory.cli.processes import run_api, run_chain, run_worker
+from chainmemory.cli.processes import run_api, run_chain, run_worker, run_worker_once
 from chainmemory.settings import Settings
 
 chain_app = typer.Typer(invoke_without_command=True)
@@ -69,15 +69,21 @@ def worker(
     rpc_url: options.RpcUrl = None,
     database_url: options.DatabaseUrl = None,
     log_level: options.LogLevel = None,
+    once: Annotated[bool, typer.Option("--once", help="Work off what is due now, then end.")] = False,
 ) -> None:
-    """Run the anchor worker alone."""
-    run_worker(
-        Settings.load(
-            home=home,
-            port=port,
-            chain_port=chain_port,
-            rpc_url=rpc_url,
-            database_url=database_url,
-            log_level=log_level,
-        )
+    """Run the anchor worker alone.
+
+    With --once, exit code 0: all that was due is in a block; 2: not all, and a sentence says why.
+    """
+    settings = Settings.load(
+        home=home,
+        port=port,
+        chain_port=chain_port,
+        rpc_url=rpc_url,
+        database_url=database_url,
+        log_level=log_level,
     )
+    if once:
+        run_worker_once(settings, typer.echo)
+    else:
+        run_worker(settings)

@@ -17,7 +17,7 @@ from typing import Any
 from chainmemory.cli.child import begin, inherited_socket, listen, stop_on_signal
 from chainmemory.cli.exits import ending
 from chainmemory.cli.home import prepare_home
-from chainmemory.errors import ChainMemoryError, ConfigurationError
+from chainmemory.errors import ChainMemoryError, ConfigurationError, Unavailable
 from chainmemory.logging import log
 from chainmemory.settings import Settings
 
@@ -87,11 +87,25 @@ def run_worker(settings: Settings) -> None:
     begin("worker", settings)
     stop = stop_on_signal()
     from chainmemory.anchoring import worker
-    from chainmemory.chain.signer import ensure_keystore
 
-    ensure_keystore(settings.signer_keystore_path, settings.signer_password_path)
     worker.run_worker(settings, stop)
     log.info("The worker has stopped", action="worker.stopped")
+
+
+def run_worker_once(settings: Settings, say: Callable[[str], None]) -> None:
+    """Work off what is due, telling `say` how it goes. Raises Unavailable where something is left to do."""
+    prepare_home(settings.home)
+    begin("worker", settings)
+    stop = stop_on_signal()
+    from chainmemory.anchoring import worker
+    from chainmemory.anchoring.health import WORKING
+    from chainmemory.store.database import Database
+
+    with Database.open(settings.store_url) as db:
+        progress = worker.worker_of(settings, db).run_until_idle(stop, say)
+    if progress.state != WORKING:
+        raise Unavailable(f"Not all that was due is on chain. {progress.words}", code="not_all_anchored")
+    say("Nothing is left to send.")
 
 
 class _Watched:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 OK: Final = "ok"
+WORKING: Final = "working"
+STOPPED: Final = "stopped"
 MISSED_BEATS: Final = 2.0
 """A worker counts as gone after this many lease times without a word."""
 
@@ -48,7 +50,7 @@ def readiness(engine: Engine) -> Readiness:
         chain = _said(engine.chain.head)
     worker = "The store doesn't answer, so nothing is known of the worker."
     if store == OK:
-        worker = _worker_words(engine, _worker(engine))
+        worker = _worker_words(engine, _workers(engine))
     return Readiness(store, chain, worker)
 
 
@@ -56,8 +58,9 @@ def chain_info(engine: Engine, base: str) -> dict[str, Any]:
     """Return the chain, the contracts, and how the worker is; null for what the chain doesn't answer now."""
     head = _try(engine.chain.head)
     contracts = _try(engine.chain.contracts)
-    status = _worker(engine)
-    words = _worker_words(engine, status)
+    statuses = _workers(engine)
+    status = max(statuses, key=lambda one: one.beat_at, default=None)
+    words = _worker_words(engine, statuses)
     return {
         "network": network(engine),
         "chain_id": _try(engine.chain.chain_id),
@@ -74,13 +77,25 @@ def chain_info(engine: Engine, base: str) -> dict[str, Any]:
         "explorer": engine.settings.public_explorer_url,
         "worker": {
             "ok": words == OK,
-            "health": words if words != OK or status is None else status.words,
+            "health": _with_notice(words if words != OK or status is None else status.words, status),
             "state": status.state if status is not None else None,
             "signer": status.signer if status is not None else None,
             "balance_wei": str(status.balance) if status is not None and status.balance is not None else None,
             "error": status.error if status is not None else None,
             "beat_at": status.beat_at if status is not None else None,
+            "notice": status.notice if status is not None else None,
         },
+        "workers": [
+            {
+                "part": one.part,
+                "signer": one.signer,
+                "holder": one.holder,
+                "state": one.state,
+                "health": _with_notice(one.words, one),
+                "beat_at": one.beat_at,
+            }
+            for one in statuses
+        ],
         "queue": queue(engine),
     }
 
@@ -122,20 +137,39 @@ def network(engine: Engine) -> str:
     return "chainmemory-embedded" if engine.settings.embedded else "external"
 
 
-def _worker(engine: Engine) -> WorkerStatus | None:
+def _workers(engine: Engine) -> list[WorkerStatus]:
     with engine.db.read() as tx:
-        return tx.worker.status()
+        return tx.worker.statuses()
 
 
-def _worker_words(engine: Engine, status: WorkerStatus | None) -> str:
-    """Return `ok`, or what is wrong with the worker, in a sentence."""
-    if status is None:
+def _with_notice(words: str, status: WorkerStatus | None) -> str:
+    return words if status is None or status.notice is None else f"{words} {status.notice}"
+
+
+def _worker_words(engine: Engine, statuses: list[WorkerStatus]) -> str:
+    """Return `ok`, or what is wrong with the workers, in a sentence."""
+    if not statuses:
         return "No worker has run yet; start it with: chainmemory worker."
-    silent_s = _seconds_since(status.beat_at)
-    if silent_s > engine.settings.lease_s * MISSED_BEATS:
-        return f"The worker has said nothing for {int(silent_s)} s; start it with: chainmemory worker."
-    if status.state != "working":
-        return status.error or status.words
+    patience_s = engine.settings.lease_s * MISSED_BEATS
+    speaking = [one for one in statuses if _seconds_since(one.beat_at) <= patience_s]
+    at_work = {one.part for one in speaking if one.state == WORKING}
+    for one in statuses:
+        # Why it stopped stays true until a worker of the same part works.
+        if one.state == STOPPED and one.error is not None and one.part not in at_work:
+            return one.words
+    for one in speaking:
+        if one.state != WORKING and one.part not in at_work:
+            return one.words
+    if not speaking:
+        silent_s = int(min(_seconds_since(one.beat_at) for one in statuses))
+        return f"The worker has said nothing for {silent_s} s; start it with: chainmemory worker."
+    count = int(max(speaking, key=lambda one: one.beat_at).part.partition("/")[2])
+    missing = [part for number in range(1, count + 1) if (part := f"{number}/{count}") not in at_work]
+    if missing:
+        return (
+            f"No worker does part {', '.join(missing)} of the work; start one with "
+            f"CHAINMEMORY_WORKER_PART={missing[0]} chainmemory worker, and a signer of its own."
+        )
     return OK
 
 

@@ -27,8 +27,9 @@ from chainmemory.store.outbox_rows import (
     OutboxRow,
     fresh,
 )
+from chainmemory.store.parts import WHOLE, Part
 from chainmemory.store.sql import Session, Statement
-from chainmemory.store.tables import OPEN, accounts, citations, outbox
+from chainmemory.store.tables import OPEN, accounts, chain_transactions, citations, outbox
 
 _CHUNK = 5_000
 
@@ -103,19 +104,6 @@ _ANCHORED = Statement(
     "at",
     "row",
 )
-_MOVED = Statement(
-    select(accounts.c.account_id, accounts.c.ledger_seq, accounts.c.ledger_hash)
-    .where(
-        accounts.c.ledger_seq > accounts.c.queued_head,
-        ~select(_O.id)
-        .where(_O.kind == HEAD, _O.subject == accounts.c.account_id, _IS_OPEN)
-        .correlate(accounts)
-        .exists(),
-    )
-    .order_by(accounts.c.account_id)
-    .limit(bindparam("limit")),
-    "limit",
-)
 _QUEUED = Statement(
     update(accounts)
     .where(accounts.c.account_id == bindparam("of"), accounts.c.queued_head < bindparam("seq"))
@@ -179,23 +167,24 @@ class Outbox:
 
     # Finding work
 
-    def due(self, kind: str, *, now: str, limit: int) -> list[OutboxRow]:
-        """Return up to `limit` rows of `memory` or `head` to send at `now`, the longest waiting ones,
-        sorted by (subject, position).
+    def due(self, kind: str, *, now: str, limit: int, part: Part = WHOLE) -> list[OutboxRow]:
+        """Return up to `limit` rows of `memory` or `head` in this part to send at `now`, the longest waiting
+        ones, sorted by (subject, position).
 
         What was never tried is always due: a clock that was set back must not hold it up.
         """
         query = (
             select(*COLUMNS)
             .where(_O.kind == kind, _IS_OPEN, _WAITING, or_(_O.status == PENDING, _O.next_attempt_at <= now))
+            .where(part.condition())
             .order_by(_O.id)
             .limit(limit)
         )
         rows = [OutboxRow(*row) for row in self._session.query(query)]
         return sorted(rows, key=lambda row: (row.subject, row.position))
 
-    def due_states(self, *, now: str, limit: int) -> list[OutboxRow]:
-        """Return up to `limit` states that may be sent at `now`, sorted by (project, version).
+    def due_states(self, *, now: str, limit: int, part: Part = WHOLE) -> list[OutboxRow]:
+        """Return up to `limit` states in this part that may be sent at `now`, sorted by (project, version).
 
         A version waits for every earlier one of its project that still waits, and for every memory it newly
         cites to be anchored; a project with a `conflict` is left alone. (Versions already submitted don't
@@ -203,7 +192,7 @@ class Outbox:
         """
         ready: list[OutboxRow] = []
         blocked = set(self._subjects_in_conflict())
-        for page in self._open_states():
+        for page in self._open_states(part):
             uncovered = self._citing_unanchored(page)
             for row in page:
                 if row.subject in blocked:
@@ -234,19 +223,35 @@ class Outbox:
         """Return the rows last sent or anchored by this transaction, by id."""
         return self._rows(select(*COLUMNS).where(_O.tx_hash == tx_hash).order_by(_O.id))
 
-    def anchored_from_block(self, block_number: int) -> list[OutboxRow]:
-        """Return the rows anchored at this height or above, for the reorganisation re-check, by id."""
-        query = select(*COLUMNS).where(_O.block_number >= block_number, _O.status == ANCHORED).order_by(_O.id)
+    def anchored_from_block(self, block_number: int, *, part: Part = WHOLE) -> list[OutboxRow]:
+        """Return the part's rows anchored at this height or above, for the reorganisation re-check, by id."""
+        query = (
+            select(*COLUMNS)
+            .where(_O.block_number >= block_number, _O.status == ANCHORED, part.condition())
+            .order_by(_O.id)
+        )
+        return self._rows(query)
+
+    def left_by_others(self, signer: str, *, part: Part = WHOLE, limit: int = 1_000) -> list[OutboxRow]:
+        """Return the part's rows that are out in a transaction of another signer, oldest first."""
+        sent = chain_transactions.c
+        of_another = select(sent.tx_hash).where(sent.tx_hash == _O.tx_hash, sent.signer != signer)
+        query = (
+            select(*COLUMNS)
+            .where(_IS_OPEN, _O.status == SUBMITTED, part.condition(), of_another.correlate(outbox).exists())
+            .order_by(_O.id)
+            .limit(limit)
+        )
         return self._rows(query)
 
     # Changing, for the holder of the lease
 
-    def enqueue_moved_heads(self, lease: Lease, *, now: str, limit: int = 1_000) -> int:
-        """Enqueue the head of each ledger that moved since its last one and has none on the way; return
-        how many.
+    def enqueue_moved_heads(self, lease: Lease, *, now: str, limit: int = 1_000, part: Part = WHOLE) -> int:
+        """Enqueue the head of each ledger in this part that moved since its last one and has none on the way;
+        return how many.
         """
         self._leases.guard(lease)
-        moved = self._session.all(_MOVED, (limit,))
+        moved = list(self._session.query(_moved(part).limit(limit)))
         for account_id, seq, entry_hash in moved:
             self._session.run(ENQUEUE_ONCE, fresh(HEAD, account_id, seq, account_id, entry_hash, now))
             self._session.run(_QUEUED, (seq, account_id))
@@ -310,11 +315,11 @@ class Outbox:
         """End rows for which the chain holds another hash; their project stops."""
         self._change(lease, ids, status=CONFLICT, reason=reason)
 
-    def retry_now(self, lease: Lease, *, now: str) -> int:
-        """Make every failed row due at `now` and return how many."""
+    def retry_now(self, lease: Lease, *, now: str, part: Part = WHOLE) -> int:
+        """Make the part's failed rows due at `now` and return how many."""
         self._leases.guard(lease)
         return self._session.execute(
-            update(outbox).where(_IS_OPEN, _O.status == FAILED).values(next_attempt_at=now)
+            update(outbox).where(_IS_OPEN, _O.status == FAILED, part.condition()).values(next_attempt_at=now)
         )
 
     def _change(self, lease: Lease, ids: Iterable[int], **values: Any) -> None:
@@ -329,12 +334,12 @@ class Outbox:
         query = select(_O.subject).where(_O.kind == STATE, _IS_OPEN, _O.status == CONFLICT).distinct()
         return [row[0] for row in self._session.query(query)]
 
-    def _open_states(self, size: int = 1_000) -> Iterator[list[OutboxRow]]:
+    def _open_states(self, part: Part = WHOLE, *, size: int = 1_000) -> Iterator[list[OutboxRow]]:
         """Yield the waiting states by id, which for one project is the order of its versions."""
         after = 0
         while page := self._rows(
             select(*COLUMNS)
-            .where(_O.kind == STATE, _IS_OPEN, _WAITING, _O.id > after)
+            .where(_O.kind == STATE, _IS_OPEN, _WAITING, _O.id > after, part.condition())
             .order_by(_O.id)
             .limit(size)
         ):
@@ -363,6 +368,19 @@ class Outbox:
             .distinct()
         )
         return {(row[0], row[1]) for row in self._session.query(query)}
+
+
+def _moved(part: Part) -> Select[Any]:
+    on_the_way = select(_O.id).where(_O.kind == HEAD, _O.subject == accounts.c.account_id, _IS_OPEN)
+    return (
+        select(accounts.c.account_id, accounts.c.ledger_seq, accounts.c.ledger_hash)
+        .where(
+            accounts.c.ledger_seq > accounts.c.queued_head,
+            ~on_the_way.correlate(accounts).exists(),
+            part.condition(accounts.c.account_id),
+        )
+        .order_by(accounts.c.account_id)
+    )
 
 
 def _chunks(values: Iterable[int]) -> Iterator[list[int]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -11,6 +11,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from chainmemory.store.leases import Lease, Leases
 from chainmemory.store.outbox_rows import ANCHORED, CONFLICT, COVERED, MEMORY, PENDING, STATE, SUBMITTED
 from chainmemory.store.outbox_rows import FAILED as FAILED_ROW
+from chainmemory.store.parts import WHOLE, Part
 from chainmemory.store.sql import Session, Statement, one_of
 from chainmemory.store.tables import chain_transactions, memories, outbox, worker_counts, worker_status
 from chainmemory.store.transactions import CONFIRMED, DROPPED, FAILED, MINED, REPLACED, SENT, SIGNED
@@ -193,12 +194,16 @@ class Worker:
         """Return what the worker that spoke last said; None if none ever ran."""
         return max(self.statuses(), key=lambda status: status.beat_at, default=None)
 
-    def block_below(self, chain_id: int, signer: str, number: int) -> KnownBlock | None:
-        """Return the highest block below `number` that an anchor or a mined transaction is recorded in."""
+    def block_below(
+        self, chain_id: int, signer: str, number: int, *, part: Part = WHOLE
+    ) -> KnownBlock | None:
+        """Return the highest block below `number` that an anchor of this part, or a mined transaction of this
+        signer, is recorded in.
+        """
         heights = [
             row[0]
             for row in (
-                self._session.one(_ROW_HEIGHT, (number,)),
+                self._row_height(number, part),
                 self._session.one(_TX_HEIGHT, (chain_id, signer, number)),
             )
             if row is not None and row[0] is not None
@@ -207,10 +212,22 @@ class Worker:
             return None
         height = int(max(heights))
         hashes = [
-            *self._session.all(_ROW_HASHES, (height,)),
+            *self._row_hashes(height, part),
             *self._session.all(_TX_HASHES, (chain_id, signer, height)),
         ]
         return KnownBlock(height, frozenset(row[0] for row in hashes))
+
+    def _row_height(self, below: int, part: Part) -> Sequence[Any] | None:
+        if part == WHOLE:
+            return self._session.one(_ROW_HEIGHT, (below,))
+        query = select(func.max(_O.block_number)).where(_O.block_number < below, part.condition())
+        return next(iter(self._session.query(query)), None)
+
+    def _row_hashes(self, height: int, part: Part) -> Iterable[Sequence[Any]]:
+        if part == WHOLE:
+            return self._session.all(_ROW_HASHES, (height,))
+        query = select(_O.block_hash).where(_O.block_number == height, part.condition()).distinct()
+        return self._session.query(query)
 
     def transactions_above(self, chain_id: int, signer: str, number: int) -> list[str]:
         """Return the hashes of a signer's transactions that were found in blocks above `number`."""

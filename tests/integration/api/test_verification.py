@@ -311,7 +311,7 @@ def test_the_chain_route_tells_the_workers_health(api: Api, ada: Account) -> Non
     found = api.http.get("/v1/chain").json()
     assert list(found) == [
         "network", "chain_id", "embedded", "reachable", "head", "contracts", "signers", "block_time_s",
-        "confirmations", "rpc", "explorer", "worker", "queue",
+        "confirmations", "rpc", "explorer", "worker", "workers", "queue",
     ]  # fmt: skip
     assert (found["reachable"], found["chain_id"]) == (True, chain.gateway.chain_id())
     assert found["head"]["number"] == chain.gateway.head().number

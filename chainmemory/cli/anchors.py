@@ -1,0 +1,134 @@
+"""`chainmemory anchors`: what waits for the chain, what happened to one, and trying again now.
+
+It looks into the home's store, so it works whether or not a server runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from chainmemory.cli import options
+from chainmemory.cli.output import print_json, printable
+from chainmemory.errors import ConfigurationError
+from chainmemory.settings import Settings
+
+if TYPE_CHECKING:
+    from chainmemory.store.database import Database
+
+app = typer.Typer(no_args_is_help=True, help="What waits for the chain, and why.")
+
+
+class Status(StrEnum):
+    """An anchor's status, as api.md names them."""
+
+    PENDING = "pending"
+    SUBMITTED = "submitted"
+    FAILED = "failed"
+    ANCHORED = "anchored"
+    COVERED = "covered"
+    CONFLICT = "conflict"
+
+
+class Kind(StrEnum):
+    """What an anchor is of."""
+
+    MEMORY = "memory"
+    STATE = "state"
+    HEAD = "head"
+
+
+Project = Annotated[
+    str | None, typer.Option(help="Only this project's states, by its public name or id.", metavar="NAME")
+]
+
+
+@app.command(name="list")
+def list_anchors(
+    status: Annotated[list[Status] | None, typer.Option(help="Only these; may be given again.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only these.")] = None,
+    project: Project = None,
+    limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1, max=10_000)] = 50,
+    home: options.Home = None,
+    database_url: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List anchors, newest first."""
+    from chainmemory.engine import anchor_desk
+
+    with _store(home, database_url) as db:
+        found = anchor_desk.listed(db, kind=kind, statuses=tuple(status or ()), project=project, limit=limit)
+    if as_json:
+        print_json({"anchors": found})
+    else:
+        typer.echo("\n".join(_table(found)) if found else "There are no such anchors.")
+
+
+@app.command()
+def explain(
+    what: Annotated[str, typer.Argument(help="An anchor's id, or PROJECT@VERSION.", metavar="ANCHOR")],
+    home: options.Home = None,
+    database_url: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Tell what happened to one anchor: attempts, transactions, blocks, and what it waits for."""
+    from chainmemory.engine import anchor_desk
+
+    with _store(home, database_url) as db:
+        found = anchor_desk.explain(db, what)
+    if as_json:
+        print_json(found)
+    else:
+        typer.echo("\n".join(printable(line) for line in found["words"]))
+
+
+@app.command()
+def retry(
+    ids: Annotated[
+        list[int] | None, typer.Argument(help="Ids of anchors.", show_default="all that failed")
+    ] = None,
+    project: Project = None,
+    home: options.Home = None,
+    database_url: options.DatabaseUrl = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make failed anchors due now, instead of at their next attempt; the worker takes them from there."""
+    from chainmemory.engine import anchor_desk
+
+    with _store(home, database_url) as db:
+        count = anchor_desk.retry(db, ids=tuple(ids or ()), project=project)
+    if as_json:
+        print_json({"due_now": count})
+    else:
+        typer.echo(f"{count} failed anchor{'s are' if count != 1 else ' is'} due now.")
+
+
+@contextmanager
+def _store(home: Any, database_url: str | None) -> Iterator[Database]:
+    """Open the store that is there. Raises ConfigurationError where there is none: a look makes nothing."""
+    settings = Settings.load(home=home, database_url=database_url)
+    if settings.database_url is None and not (settings.home / "store.sqlite").exists():
+        raise ConfigurationError(f"There is no store in {settings.home} yet.")
+    from chainmemory.store.database import Database
+
+    with Database.open(settings.store_url) as db:
+        yield db
+
+
+def _table(found: list[dict[str, Any]]) -> list[str]:
+    rows = [("ID", "WHAT", "STATUS", "TRIES", "BLOCK", "WHY, AND WHEN NEXT")]
+    for one in found:
+        why = one["reason"] or ""
+        if one["next_attempt_at"]:
+            why += f" (next at {one['next_attempt_at'][:19].replace('T', ' ')} UTC)"
+        block = "" if one["block_number"] is None else str(one["block_number"])
+        rows.append((str(one["id"]), one["what"], one["status"], str(one["attempts"]), block, why))
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        printable("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        for row in rows
+    ]
