@@ -1,4 +1,5 @@
-"""`chainmemory verify NAME`: anybody's check of a project, by its public name, against the contract."""
+"""`chainmemory verify NAME`: anybody's check of a project, by its public name, against the contract; with
+`--all`, its operator's check of everything."""
 
 from __future__ import annotations
 
@@ -11,27 +12,43 @@ from chainmemory.cli.account import connect_publicly
 from chainmemory.cli.check import check_public
 from chainmemory.cli.home import RunNote, running_url
 from chainmemory.cli.output import print_json
+from chainmemory.cli.verify_home import verify_home
 from chainmemory.cli.witness import Witness
 from chainmemory.client import Client, Json
-from chainmemory.errors import IntegrityError, Unavailable
+from chainmemory.errors import ConfigurationError, IntegrityError, Unavailable
 from chainmemory.settings import Settings
 
 
 def verify(
-    name: Annotated[str, typer.Argument(help="A project's public name.", metavar="NAME")],
+    name: Annotated[
+        str | None, typer.Argument(help="A project's public name.", metavar="NAME", show_default=False)
+    ] = None,
     rpc: Annotated[
         str | None,
         typer.Option(help="Ask the chain here.", show_default="what the server names", metavar="URL"),
     ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Check the whole home, decrypted; its server needn't run.")
+    ] = False,
+    chain: Annotated[
+        bool, typer.Option("--chain/--no-chain", help="With --all: compare with the chain, too.")
+    ] = True,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare every anchored version of a project with what the contract holds.
+    """Compare every anchored version of a project, or with --all everything, with what the contract holds.
 
-    Exit code 0: all match; 1: one differs; 2: nothing could be compared.
+    Exit code 0: all match; 1: something differs; 2: not all could be compared.
     """
     settings = Settings.load(home=home)
+    if everything:
+        if name is not None:
+            raise ConfigurationError("Give NAME or --all, not both.")
+        verify_home(settings, rpc, chain=chain, as_json=as_json)
+        return
+    if name is None:
+        raise ConfigurationError("Give a project's public name, or --all for the whole home.")
     compared = 0
     waiting = 0
     cursor: str | None = None

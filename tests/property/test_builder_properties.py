@@ -14,6 +14,7 @@ from chainmemory.protocol.evidence import evidence_root
 from chainmemory.protocol.hashing import ZERO
 from chainmemory.state.builder import ProjectState, Result, replay, state_hash, state_salt
 from chainmemory.state.document import ARRAYS, RECORD_KEYS, SCALARS, items_of
+from chainmemory.verify.document import Rebuilt
 from tests.support.grammar import SEED, TABLE, TAKE_REF, VALID
 from tests.support.states import PROJECT_ID, SECRET, Project, event_hash
 
@@ -111,6 +112,7 @@ def test_any_sequence_of_calls(sequence: list[dict[str, Any]]) -> None:
     project = Project(memories=MEMORIES)
     cited: dict[str, set[str]] = {}
     rebuilt = ProjectState.empty(PROJECT_ID)
+    independent = Rebuilt(PROJECT_ID, SECRET)
     for body in [{"ops": SEED}, *sequence]:
         before = project.state
         frozen = json.dumps(before.document)
@@ -138,6 +140,12 @@ def test_any_sequence_of_calls(sequence: list[dict[str, Any]]) -> None:
         )
         assert canonical(rebuilt.document) == result.document_bytes
         assert rebuilt == result.state
+        # And by the grammar as `verify --all` has it, which shares nothing with the builder.
+        independent.advance(
+            json.loads(json.dumps(result.resolved_ops)), result.state.consolidated_until_event
+        )
+        assert independent.state_hash == result.state.state_hash
+        assert independent.cited == dict(result.state.cited)
         rebuilt = ProjectState.from_snapshot(json.loads(json.dumps(rebuilt.to_snapshot())))
         assert rebuilt == result.state
 
