@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 
@@ -58,9 +58,13 @@ class Client:
     when a connection breaks.
     """
 
-    def __init__(self, url: str, api_key: str | None = None, *, timeout_s: float = 60.0) -> None:
+    def __init__(
+        self, url: str, api_key: str | None = None, *, timeout_s: float = 60.0, key_from: str | None = None
+    ) -> None:
+        """Speak to `url`; `key_from` tells in a refusal which file or variable the key is of."""
         self.url = url.rstrip("/")
         self.api_key = api_key
+        self.key_from = key_from
         headers = {"x-api-key": api_key} if api_key else {}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s, trust_env=False)
 
@@ -81,6 +85,24 @@ class Client:
     def create_account(self, *, admin_token: str | None = None) -> Json:
         """Create an account; the answer's `api_key` is shown this once."""
         return self._object(self._send("POST", "/v1/keys", headers=_admin(admin_token)))
+
+    def keys(self) -> Iterator[Json]:
+        """Yield the account's keys, oldest first, revoked ones too; never the keys themselves."""
+        offset = 0
+        while True:
+            page = self.get("/v1/keys", limit=PAGE, offset=offset)["keys"]
+            yield from page
+            if len(page) < PAGE:
+                return
+            offset += len(page)
+
+    def add_key(self, label: str, scope: str) -> Json:
+        """Add a key to the account; the answer's `api_key` is shown this once."""
+        return self._object(self._send("POST", "/v1/keys/members", body={"label": label, "scope": scope}))
+
+    def revoke_key(self, key_id: str) -> Json:
+        """Revoke a key for ever."""
+        return self._object(self._send("DELETE", f"/v1/keys/{quote(key_id, safe='')}"))
 
     def profile(self) -> Json:
         """Return the account's profile."""
@@ -201,8 +223,9 @@ class Client:
                 # A refused connection won't heal by itself within our patience.
                 if attempt == attempts or isinstance(error, httpx.ConnectError):
                     raise Unavailable(
-                        f"No ChainMemory server answers at {redact_url(self.url)} ({type(error).__name__}). "
-                        "Start one with `chainmemory serve`, or name its address with --url."
+                        f"No ChainMemory server answers at {_place(self.url)} "
+                        f"({type(error).__name__}). Start one with `chainmemory serve` (from a checkout "
+                        "scripts/start); one on another home or port is named with --home or --url."
                     ) from error
             else:
                 if answer.status_code != 429 or attempt == attempts:
@@ -218,7 +241,15 @@ class Client:
             body = None
         if response.is_success and isinstance(body, dict):
             return body
-        raise _error(response.status_code, body)
+        error = _error(response.status_code, body)
+        if isinstance(error, Unauthorized) and self.key_from and self.api_key:
+            raise Unauthorized(
+                f"{error.message} The key that was refused is the one of {self.key_from}.",
+                code=error.code,
+                field=error.field,
+                details=error.details,
+            )
+        raise error
 
 
 def _error(status: int, body: Any) -> ChainMemoryError:
@@ -234,6 +265,13 @@ def _wanted_pause(busy: httpx.Response, otherwise: float) -> float:
     """Return how long a busy server (429) asks to wait, in seconds, within reason."""
     asked = busy.headers.get("retry-after", "")
     return min(float(asked), LONGEST_PAUSE_S) if asked.isdecimal() else otherwise
+
+
+def _place(url: str) -> str:
+    """Return an address for people: without credentials, and with its port, the usual one too."""
+    parts = urlsplit(url)
+    usual = "" if parts.port else f":{443 if parts.scheme == 'https' else 80}"
+    return redact_url(url) + usual
 
 
 def _admin(token: str | None) -> dict[str, str]:

@@ -44,8 +44,10 @@ def connect_publicly(settings: Settings, url: str | None) -> Client:
 
 def _client(settings: Settings, url: str | None) -> tuple[Client, str | None]:
     place = server_url(settings, url)
-    key = os.environ.get(KEY_VARIABLE) or _kept_key(settings, place, given=url is not None)
-    return Client(place, key), key
+    key, key_from = os.environ.get(KEY_VARIABLE), f"the variable {KEY_VARIABLE}"
+    if not key:
+        key, key_from = _kept_key(settings, place, given=url is not None), str(settings.home / KEPT)
+    return Client(place, key, key_from=key_from), key
 
 
 def keep(settings: Settings, place: str, created: Json) -> Path:

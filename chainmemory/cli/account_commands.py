@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from chainmemory.cli import options
-from chainmemory.cli.account import connect_publicly, keep, kept_account, server_url
-from chainmemory.cli.output import as_text, print_json
+from chainmemory.cli.account import connect, connect_publicly, keep, kept_account, server_url
+from chainmemory.cli.output import as_text, print_json, printable
 from chainmemory.client import Client
 from chainmemory.errors import ConfigurationError, Unauthorized, Unavailable
 from chainmemory.settings import Settings
@@ -51,6 +51,54 @@ def create(
     if save:
         path = keep(settings, place, created)
         typer.echo(f"Later commands find it in {path}.", err=True)
+
+
+@keys.command("add")
+def add(
+    label: Annotated[str, typer.Argument(help="What the key is for.", metavar="LABEL")],
+    scope: Annotated[str, typer.Option(help="owner, write or read.")] = "write",
+    home: options.Home = None,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Add a key to the account and print it; it is shown this once."""
+    with connect(home, url) as client:
+        added = client.add_key(label, scope)
+    if as_json:
+        print_json(added)
+    else:
+        typer.echo(f"key id   {added['key_id']}\nscope    {added['scope']}\napi key  {added['api_key']}")
+        typer.echo("The key is shown this once; the server keeps only its hash.", err=True)
+
+
+@keys.command("list")
+def list_keys(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:
+    """List the account's keys, oldest first, revoked ones too; never the keys themselves."""
+    with connect(home, url) as client:
+        found = list(client.keys())
+    if as_json:
+        print_json({"keys": found})
+        return
+    for key in found:
+        revoked = f"revoked {key['revoked_at'][:16]}" if key["revoked_at"] else "valid"
+        label = printable(key["label"] or "-")
+        typer.echo(f"{key['key_id']}  {key['scope']:<5}  {key['created_at'][:16]}  {revoked:<24}  {label}")
+
+
+@keys.command("revoke")
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="As `keys list` shows it.", metavar="KEY_ID")],
+    home: options.Home = None,
+    url: options.Url = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Revoke a key, for ever. The last owner key can't be."""
+    with connect(home, url) as client:
+        revoked = client.revoke_key(key_id)
+    if as_json:
+        print_json(revoked)
+    else:
+        typer.echo(f"{revoked['key_id']} is revoked.")
 
 
 def status(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from chainmemory import __version__
@@ -33,6 +35,22 @@ app.add_typer(anchors.app, name="anchors")
 import_git.app.command("mnemo")(import_mnemo_command)
 app.add_typer(import_git.app, name="import")
 app.add_typer(ledger.app, name="ledger")
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"chainmemory {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """A memory for AI agents that can be proved."""
 
 
 @app.command()

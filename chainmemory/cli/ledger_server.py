@@ -45,13 +45,13 @@ def admin_token(settings: Settings) -> str | None:
 
 def _refuses(place: str) -> bool:
     parts = urlsplit(place)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
         with socket.create_connection((parts.hostname or "", port), timeout=PROBE_S):
             return False
     except ConnectionRefusedError:
         return True
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _unclear(place, f"the connection fails ({type(error).__name__})") from None
 
 

@@ -49,6 +49,9 @@ def serve(
         log_level=log_level,
     )
     logging.configure("serve", level=settings.log_level)
+    # A new home isn't begun before its ports are free. One that is there is locked first: a port may be taken
+    # by the server that runs on it, which is the better thing to tell.
+    listeners = None if settings.home.exists() else _listen(settings)
     prepare_home(settings.home)
     logging.configure("serve", level=settings.log_level, file=settings.logs_dir / "serve.log")
     for name in unknown_variables(os.environ):
@@ -62,7 +65,7 @@ def serve(
         )
     lock = HomeLock.take(settings)
     try:
-        listeners = _listen(settings)
+        listeners = listeners or _listen(settings)
         ports = {name: listener.getsockname()[1] for name, listener in listeners.items()}
         settings = settings.model_copy(
             update={"port": ports["api"], "chain_port": ports.get("chain", settings.chain_port)}

@@ -128,6 +128,14 @@ def test_odd_messages_are_taken(client: Client, tmp_path: Path, message: bytes) 
     assert import_git(client, History(repo.path), "odd").saved == 0
 
 
+def test_a_message_that_is_cut_is_told(server: Server, tmp_path: Path) -> None:
+    repo = small_project(tmp_path / "long")
+    repo.commit("x" * 300_000, when="1700000000 +0000")
+    ran = cli(server.home, "import", "git", str(repo.path), "--project", "long")
+    assert ran.returncode == 0
+    assert f"the message of {(repo.tip or '')[:12]} was cut after 256 KiB" in ran.stderr
+
+
 def test_the_command(server: Server, tmp_path: Path) -> None:
     repo = small_project(tmp_path / "commanded")
     ran = cli(server.home, "import", "git", str(repo.path), "--project", "commanded")

@@ -266,8 +266,9 @@ def test_seal_refuses_what_is_unclear(
     assert desk.cc.ledger.read_bytes() == before
 
 
-def test_seal_refuses_an_address_that_cannot_be_reached(desk: Desk) -> None:
-    ran = desk.run("seal", "--agent", "cc", url="http://no-such-host.invalid:8420")
+@pytest.mark.parametrize("url", ["http://no-such-host.invalid:8420", "http://127.0.0.1:99999"])
+def test_seal_refuses_an_address_that_cannot_be_reached(desk: Desk, url: str) -> None:
+    ran = desk.run("seal", "--agent", "cc", url=url)
     assert (ran.returncode, "isn't clear" in ran.stderr) == (2, True)
 
 
