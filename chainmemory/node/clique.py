@@ -72,10 +72,11 @@ def wins_tie(new: BlockHeaderAPI, head: BlockHeaderAPI) -> bool:
 
     All nodes must come to the same chain of equal ones. Where each keeps its own, authorities that sealed at
     the same time wait for one another for ever: each has signed recently on its own chain. (geth tosses a
-    coin here.) The one that sealed the head can't replace it with another of its own.
+    coin here.) Only a second block of one authority on one parent is no tie: the first that came stays, or
+    the only authority of a chain could put another last block in place of one that was long believed.
     """
-    ours = head.block_number, head.hash
-    return (new.block_number, new.hash) < ours and recover_signer(new) != recover_signer(head)
+    twice = new.parent_hash == head.parent_hash and recover_signer(new) == recover_signer(head)
+    return (new.block_number, new.hash) < (head.block_number, head.hash) and not twice
 
 
 def listed_signers(header: BlockHeaderAPI) -> tuple[bytes, ...]:
