@@ -70,7 +70,13 @@ def commit(session: Session) -> None:
     driver.
     """
     if session.connection.in_transaction():
-        session.connection.commit()
+        try:
+            session.connection.commit()
+        except BaseException:
+            # SQLAlchemy counts a transaction whose commit failed as over, and yet refuses all that follows on
+            # the connection until it is rolled back: one bad write would put the process out of work.
+            session.connection.rollback()
+            raise
     else:
         session.raw.commit()
 
