@@ -93,6 +93,10 @@ def test_sigkill_at_each_step_loses_nothing_and_doubles_nothing(chain: Chain, tm
         assert len({row.nonce for row in transactions(db)}) == len(transactions(db))
     after = [chain.seen.events(name) for name in ("MemoryRecordedWithPayload", "StateAnchored")]
     count = 2 + len(STEPS)
+    print(
+        f"\n{len(STEPS)} workers killed, one at each of {', '.join(STEPS)}: "
+        f"{count} memories and {count} states there once"
+    )
     assert [new - old for new, old in zip(after, before, strict=True)] == [count, count]
     assert chain.seen.skipped() == []
 
@@ -100,7 +104,7 @@ def test_sigkill_at_each_step_loses_nothing_and_doubles_nothing(chain: Chain, tm
 def test_sigkill_at_random_moments_under_load(chain: Chain, tmp_path: Path) -> None:
     """Rows are written all the while; the seed is in the failure's output."""
     seed = random.randrange(2**32)
-    print(f"seed {seed}, {ROUNDS} kills")
+    print(f"\nseed {seed}")
     rng = random.Random(seed)
     url = f"sqlite:///{tmp_path / 'store.sqlite'}"
     with Database.open(url) as db:
@@ -128,6 +132,10 @@ def test_sigkill_at_random_moments_under_load(chain: Chain, tmp_path: Path) -> N
         recorded = chain.seen.memory_hashes(person.account_id, ROUNDS)
         assert recorded == [row.hash for row in rows_of(db, MEMORY, person.account_id)]
     assert chain.seen.skipped() == []
+    print(
+        f"{ROUNDS} workers killed at random moments: "
+        f"{len(projects) * ROUNDS} states and {ROUNDS} memories there once"
+    )
 
 
 @pytest.mark.parametrize(("engine", "how"), [("postgresql", signal.SIGKILL), ("sqlite", signal.SIGSTOP)])
@@ -162,7 +170,8 @@ def test_the_other_worker_takes_over_within_a_lease(
             assert chain.workers.wait(first) == -signal.SIGKILL
         hashes = chain.seen.memory_hashes(person.account_id, 3)
         assert hashes == [row.hash for row in rows_of(db, MEMORY, person.account_id)]
-        assert len({row.nonce for row in transactions(db)}) == len(transactions(db))
+        sent = [(row.nonce, row.purpose, row.status, row.max_fee) for row in transactions(db)]
+        assert len({nonce for nonce, *_ in sent}) == len(sent), sent
     assert chain.seen.skipped() == []
 
 
