@@ -63,6 +63,8 @@ def anchor_files(engine: Engine, *, agent_id: str, root: str | None) -> dict[str
     `ledger_broken`, `ledger_empty`, `head_missing`, `other_root`.
     """
     _check_root(engine, root)
+    with _held(engine, agent_id):
+        pass  # an agent that isn't there is told before a chain that isn't
     subject = file_tenant_id(agent_id)
     found = anchored_heads(engine, subject)
     if found is None:

@@ -125,7 +125,8 @@ def test_nobody_from_elsewhere_without_the_token(served: Served, agents: Path) -
 
 def test_a_server_without_a_folder_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, agents_dir=tmp_path / "none") as server:
-        for status, told in (verify(server, "cc"), seal(server, agent_id="cc")):
+        anchored = server.request("POST", "/ledger/anchor", b'{"agent_id":"cc"}')
+        for status, told in (verify(server, "cc"), seal(server, agent_id="cc"), anchored):
             assert (status, told["code"]) == (404, "no_agents")
 
 
