@@ -1,25 +1,128 @@
-"""uvicorn's HTTP protocol, with head and body of an answer in one piece.
+"""uvicorn's HTTP protocol, bounded, and with head and body of an answer in one piece.
 
-uvicorn hands them to the socket one by one: two system calls, and a client that is woken for a head alone.
+Bounded: uvicorn itself keeps headers of any size, waits for ever for a request to arrive, and takes
+connections until the process has no file left to open the store with. In one piece: uvicorn hands head and
+body to the socket one by one, which is two system calls, and a client that is woken for a head alone.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Iterable
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from api.errors import envelope
+from chainmemory.errors import ChainMemoryError
+
 JOINED_BYTES = 64 * 1024  # joining pieces of more costs more than the system call it saves
+MAX_HEADER_BYTES = 64 * 1024
+MAX_CONNECTIONS = 4096
+KEPT_FILES = 128
+"""Files the process needs besides its connections: the store's, the logs, the chain's."""
+ARRIVAL_S = 60.0
+"""For a request to arrive whole, and for a new connection's first one to begin."""
 
 
 class WholeAnswers(HttpToolsProtocol):
     """To be given to uvicorn as `http`."""
 
+    arrival_s = ARRIVAL_S
+    most: int | None = None
+    """Connections at once; None: as many as the process has files for."""
+    _head_bytes = 0
+    _in_head = False
+    _arrival: asyncio.TimerHandle | None = None
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Put a cork between the protocol and its transport."""
+        """Put a cork between the protocol and its transport; turn away what is too much."""
         super().connection_made(cast(asyncio.Transport, Cork(cast(asyncio.Transport, transport))))
+        if len(self.connections) > (self.most or most_connections()):
+            self._end(
+                "503 Service Unavailable", "Too many connections at once; try again later.", "overloaded"
+            )
+            return
+        self._await_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, unless it is fed one head without an end."""
+        if self._arrival is None and (self.cycle is None or self.cycle.response_complete):
+            self._await_request()
+        super().data_received(data)
+        if self._in_head:  # still, after all of this
+            self._head_bytes += len(data)
+            if self._head_bytes > MAX_HEADER_BYTES:
+                self._end(
+                    "431 Request Header Fields Too Large",
+                    f"The request's headers are larger than {MAX_HEADER_BYTES} bytes; send less.",
+                    "too_large",
+                )
+
+    def on_message_begin(self) -> None:
+        """Count the head's bytes from here on."""
+        super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+
+    def on_headers_complete(self) -> None:
+        """Stop counting."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Stop waiting."""
+        self._arrived()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Tell what is no HTTP in the shape of every error."""
+        self._end("400 Bad Request", msg, "invalid_http")
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return False  # nothing here speaks it; the request is answered as the plain one it also is
+
+    def _unsupported_upgrade_warning(self) -> None:
+        pass
+
+    def _await_request(self) -> None:
+        self._arrival = self.loop.call_later(self.arrival_s, self._too_slow)
+
+    def _arrived(self) -> None:
+        if self._arrival is not None:
+            self._arrival.cancel()
+            self._arrival = None
+
+    def _too_slow(self) -> None:
+        if self.flow.read_paused:  # it is we who don't read: an earlier request isn't answered yet
+            self._await_request()
+        elif self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self._end(
+                "408 Request Timeout", "The request took too long to arrive; send it again.", "too_slow"
+            )
+        else:
+            self.transport.close()
+
+    def _end(self, status: str, message: str, code: str) -> None:
+        """Answer in place of the application, and hang up."""
+        body = envelope(ChainMemoryError(message, code=code))
+        head = (
+            f"HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+            "cache-control: no-store\r\nx-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
+
+
+def most_connections() -> int:
+    """Return how many connections at once leave the process the files it needs itself."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_CONNECTIONS if files < 0 else min(MAX_CONNECTIONS, max(32, files - KEPT_FILES))
 
 
 class Cork:
@@ -62,6 +165,8 @@ class Cork:
     def _flush(self) -> None:
         if self._pieces:
             pieces, self._pieces = self._pieces, []
+            if self._transport.is_closing():
+                return  # the client hung up meanwhile
             if sum(map(len, pieces)) <= JOINED_BYTES:
                 self._transport.write(b"".join(pieces))
             else:

@@ -71,7 +71,7 @@ def parsed(answer: bytes) -> tuple[int, Any]:
 
 
 @contextmanager
-def serving(home: Path, **given: Any) -> Iterator[Served]:
+def serving(home: Path, *, http: type[WholeAnswers] = WholeAnswers, **given: Any) -> Iterator[Served]:
     """Serve an API with a home of its own on a free port of loopback."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
@@ -82,7 +82,7 @@ def serving(home: Path, **given: Any) -> Iterator[Served]:
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=WholeAnswers,
+        http=http,
         lifespan="on",
         log_config=None,
         access_log=False,

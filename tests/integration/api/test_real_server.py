@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
+from api.protocol import MAX_HEADER_BYTES, WholeAnswers, most_connections
 from tests.support.served import Served, parsed, serving
 
 LIMIT = 64 * 1024
@@ -135,6 +139,74 @@ def test_writers_on_many_connections_get_numbers_without_gaps(served: Served) ->
 
     with ThreadPoolExecutor(8) as pool:
         assert sorted(pool.map(save, range(80))) == list(range(1, 81))
+
+
+def test_a_head_without_an_end_is_not_kept(served: Served) -> None:
+    for filler in (b"x-long: " + b"a" * (4 * MAX_HEADER_BYTES), b"x: y\r\n" * MAX_HEADER_BYTES):
+        pieces = [filler[at : at + 16_384] for at in range(0, len(filler), 16_384)]
+        answer = served.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n", *pieces, pause_s=0.002)
+        status, envelope = parsed(answer)
+        assert (status, envelope["code"]) == (431, "too_large")
+    fits = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: " + b"a" * (MAX_HEADER_BYTES // 2) + b"\r\n\r\n"
+    assert parsed(served.raw(fits))[0] == 200
+
+
+def test_what_is_no_http_is_told_in_the_shape_of_every_error(served: Served) -> None:
+    status, envelope = parsed(served.raw(b"GARBAGE\r\n\r\n"))
+    assert status == 400
+    assert envelope == {
+        "error": "Invalid HTTP request received.",
+        "code": "invalid_http",
+        "field": None,
+        "details": {},
+    }
+
+
+def test_a_wish_for_a_websocket_is_answered_as_the_plain_request_it_is(served: Served) -> None:
+    wish = b"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+    key = b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    answer = served.raw(b"GET /nowhere HTTP/1.1\r\nhost: localhost\r\n" + wish + key)
+    status, envelope = parsed(answer)
+    assert (status, envelope["code"]) == (404, "not_found")
+
+
+class _Hasty(WholeAnswers):
+    arrival_s = 0.3
+    most = 4
+
+
+def test_slow_and_superfluous_clients_are_let_go(tmp_path: Path) -> None:
+    with serving(tmp_path, http=_Hasty) as served:
+        key = served.new_key()
+        with ExitStack() as stack:
+            slow = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=20))
+                for _ in range(4)
+            ]
+            slow[1].sendall(b"GET /healthz HTTP/1.1\r\nx-")
+            slow[2].sendall(_head(key, "content-length: 100") + b'{"content"')
+            superfluous = served.raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            status, envelope = parsed(superfluous)
+            assert (status, envelope["code"]) == (503, "overloaded")
+            for connection in slow:
+                status, envelope = parsed(connection.recv(65536))
+                assert (status, envelope["code"]) == (408, "too_slow")
+        assert _total(served, key) == 0
+
+
+def test_a_connection_at_rest_outlives_the_time_a_request_may_take(tmp_path: Path) -> None:
+    with serving(tmp_path, http=_Hasty) as served:
+        request = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+            for pause in (0.6, 0.0):
+                connection.sendall(request)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+                time.sleep(pause)
+
+
+def test_connections_leave_the_process_files_of_its_own() -> None:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert 32 <= most_connections() < files or files < 0
 
 
 def test_only_this_machine_makes_accounts(served: Served) -> None:

@@ -84,3 +84,14 @@ def test_an_ending_connection_gets_what_was_written() -> None:
     assert _corked(close) == [b"last", "close"]
     assert _corked(eof) == [b"last", "eof"]
     assert _corked(abort) == ["abort"]
+
+
+def test_what_was_written_before_the_client_hung_up_is_dropped() -> None:
+    """A transport that is closed already raises where it is given several pieces."""
+
+    def gone(cork: Cork) -> None:
+        cork.write(b"head")
+        cork.write(b"x" * JOINED_BYTES)
+        cork._transport.close()
+
+    assert _corked(gone) == ["close"]
