@@ -15,6 +15,7 @@ from chainmemory.chain.deploy import Deployment, deploy
 from chainmemory.chain.fees import FeePolicy
 from chainmemory.chain.gateway import Gateway
 from chainmemory.chain.signer import Signer
+from chainmemory.errors import Unavailable
 from chainmemory.store.database import Database
 from chainmemory.store.outbox_rows import MEMORY, STATE
 from tests.support.chains import QUICK, SIGNER_KEY, embedded_node
@@ -151,7 +152,7 @@ def test_the_other_worker_takes_over_within_a_lease(
         time.sleep(LEASE_S)
         holder = _holder(db)
 
-        os.kill(first, how)
+        _stop_outside_a_write(first, db) if how is signal.SIGSTOP else os.kill(first, how)
         stopped_at = time.monotonic()
         save(db, person, "for the second")
         until(lambda: _holder(db) != holder, "the take-over")
@@ -173,6 +174,19 @@ def test_the_other_worker_takes_over_within_a_lease(
         sent = [(row.nonce, row.purpose, row.status, row.max_fee) for row in transactions(db)]
         assert len({nonce for nonce, *_ in sent}) == len(sent), sent
     assert chain.seen.skipped() == []
+
+
+def _stop_outside_a_write(pid: int, db: Database) -> None:
+    """Stop a process that isn't writing: one stopped in a write keeps SQLite's lock until it goes on."""
+    while True:
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            db.transact_now(lambda tx: tx.leases.all(), wait_s=0.2)
+        except Unavailable:
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _anchored(db: Database, account_id: str) -> int:

@@ -130,7 +130,7 @@ def test_two_workers_race_to_deploy_and_deploy_once(db: Database) -> None:
     assert chain.gateway.nonce(chain.signer.address) == 2
 
 
-@pytest.mark.parametrize("depth", [1, 6])
+@pytest.mark.parametrize("depth", range(1, 7))
 @pytest.mark.parametrize("known", [True, False], ids=["in the pool", "forgotten"])
 def test_a_reorganisation_sends_again_what_it_took(
     db: Database, chain: TesterChain, depth: int, known: bool
