@@ -51,6 +51,7 @@ class SqliteBackend:
         self._turn = threading.Lock()
         self._turn_of: int | None = None
         self._writer: Session | None = None
+        self._writer_waits_s = _WAIT_S  # what SQLite was told last
         self._readers: list[Session] = []
         self._closed = False
 
@@ -65,9 +66,13 @@ class SqliteBackend:
         try:
             if self._writer is None:
                 self._writer = self._open()
+                self._writer_waits_s = _WAIT_S
+            if wait_s != self._writer_waits_s:
+                self._writer.raw.execute(f"PRAGMA busy_timeout={int(wait_s * 1000)}")
+                self._writer_waits_s = wait_s
             self._turnstile.enter(wait_s)
             try:
-                _begin_immediate(self._writer, wait_s)
+                self._writer.raw.execute("BEGIN IMMEDIATE")
             finally:
                 self._turnstile.leave()
         except BaseException:
@@ -156,17 +161,6 @@ class SqliteBackend:
             raw.execute(pragma)
         _use_wal(raw)
         return raw
-
-
-def _begin_immediate(session: Session, wait_s: float) -> None:
-    if wait_s == _WAIT_S:
-        session.raw.execute("BEGIN IMMEDIATE")
-        return
-    session.raw.execute(f"PRAGMA busy_timeout={int(wait_s * 1000)}")
-    try:
-        session.raw.execute("BEGIN IMMEDIATE")
-    finally:
-        session.raw.execute(f"PRAGMA busy_timeout={int(_WAIT_S * 1000)}")
 
 
 def _use_wal(raw: Any) -> None:

@@ -46,6 +46,10 @@ class AccountVault:
         self.account_id = account_id
         self._key = account_key
         self._cipher = Cipher(account_key)
+        # HMAC-SHA-256 (RFC 2104) up to where the seed comes in: every save derives a data key.
+        padded = account_key.ljust(hashlib.sha256().block_size, b"\0")
+        self._data_key_inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + _DATA_KEY)
+        self._data_key_outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
         self._tag_key = self._derive(b"tags")
         self._search_tokens = _Tokens(self._derive(b"search"))
         self._hash_key = self._derive(b"hashes")
@@ -117,7 +121,10 @@ class AccountVault:
     def _data_key(self, seed: bytes) -> bytes:
         if len(seed) != KEY_BYTES:
             raise IntegrityError(f"A key seed has {KEY_BYTES} bytes, not {len(seed)}.", code="undecryptable")
-        return hmac.digest(self._key, _DATA_KEY + seed, "sha256")
+        inner, outer = self._data_key_inner.copy(), self._data_key_outer.copy()
+        inner.update(seed)
+        outer.update(inner.digest())
+        return outer.digest()
 
     def _derive(self, purpose: bytes) -> bytes:
         return hmac.digest(self._key, _INDEX_KEY + purpose, "sha256")
