@@ -24,7 +24,6 @@ from chainmemory.store.turnstile import Turnstile
 _WAIT_S = 30.0  # for another writer, in this process or in another
 _IDLE_READERS = 16
 _PRAGMAS = (
-    f"PRAGMA busy_timeout={int(_WAIT_S * 1000)}",
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
     "PRAGMA secure_delete=ON",
@@ -37,9 +36,13 @@ _PRAGMAS = (
 class SqliteBackend:
     """One file; see `chainmemory.store.backend.Backend`."""
 
-    def __init__(self, path: Path) -> None:
-        """Open the file, creating it readable by its owner alone; raises ConfigurationError."""
+    def __init__(self, path: Path, *, wait_s: float = _WAIT_S) -> None:
+        """Open the file, creating it readable by its owner alone; raises ConfigurationError.
+
+        A write waits for its turn for about `wait_s` at each door.
+        """
         self._path = path
+        self._wait_s = wait_s
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
             self._turnstile = Turnstile(path.with_name(f"{path.name}-turn"))
@@ -51,12 +54,13 @@ class SqliteBackend:
         self._turn = threading.Lock()
         self._turn_of: int | None = None
         self._writer: Session | None = None
-        self._writer_waits_s = _WAIT_S  # what SQLite was told last
+        self._writer_waits_s = wait_s  # what SQLite was told last
         self._readers: list[Session] = []
         self._closed = False
 
-    def begin_write(self, wait_s: float = _WAIT_S) -> Session:
+    def begin_write(self, wait_s: float | None = None) -> Session:
         """Wait for this thread's turn, for at most about `wait_s` at each door, and begin immediately."""
+        wait_s = self._wait_s if wait_s is None else wait_s
         me = threading.get_ident()
         if self._turn_of == me:
             raise RuntimeError("a write transaction is already open in this thread")
@@ -66,7 +70,7 @@ class SqliteBackend:
         try:
             if self._writer is None:
                 self._writer = self._open()
-                self._writer_waits_s = _WAIT_S
+                self._writer_waits_s = self._wait_s
             if wait_s != self._writer_waits_s:
                 self._writer.raw.execute(f"PRAGMA busy_timeout={int(wait_s * 1000)}")
                 self._writer_waits_s = wait_s
@@ -156,18 +160,18 @@ class SqliteBackend:
     def _connect(self) -> sqlite3.Connection:
         # isolation_level None: the sqlite3 module begins nothing by itself. Connections wander between
         # threads, but are in one thread's hands at a time.
-        raw = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_WAIT_S)
+        raw = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s)
         for pragma in _PRAGMAS:
             raw.execute(pragma)
-        _use_wal(raw)
+        _use_wal(raw, self._wait_s)
         return raw
 
 
-def _use_wal(raw: Any) -> None:
+def _use_wal(raw: Any, wait_s: float) -> None:
     """Switch to WAL; another process doing the same at this moment makes SQLite answer `locked` without
     waiting.
     """
-    deadline = time.monotonic() + _WAIT_S
+    deadline = time.monotonic() + wait_s
     while True:
         try:
             mode = raw.execute("PRAGMA journal_mode=WAL").fetchone()[0]

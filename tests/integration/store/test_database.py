@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, make_url, text
 from chainmemory.errors import ConfigurationError, Conflict, NotFound, Unavailable
 from chainmemory.store import migrate
 from chainmemory.store.database import Database
+from chainmemory.store.sqlite import SqliteBackend
 from chainmemory.store.tables import metadata
 from chainmemory.store.tx import Tx
 from tests.support.processes import CONTEXT
@@ -284,14 +285,10 @@ def test_a_deadlock_is_a_lost_race_that_transact_wins_in_the_end(db: Database) -
     assert failures == []
 
 
-def test_a_writer_that_waits_too_long_gets_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_writer_that_waits_too_long_gets_unavailable(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     Database.open(path).close()
-    monkeypatch.setattr("chainmemory.store.sqlite._WAIT_S", 0.2)
-    monkeypatch.setattr("chainmemory.store.sqlite._PRAGMAS", ("PRAGMA busy_timeout=200",))
-    with Database.open(path) as db:
+    with Database(SqliteBackend(path, wait_s=0.2)) as db:
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Unavailable, match="locked"), db.write():
@@ -318,12 +315,11 @@ def test_a_process_that_waits_in_the_turnstile_goes_first(tmp_path: Path) -> Non
             assert tx.memories.highest_number(person.account_id) == 1
 
 
-def test_a_turnstile_that_is_never_left_is_unavailable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("chainmemory.store.sqlite._WAIT_S", 0.1)
-    with Database.open(tmp_path / "store.sqlite") as db:
-        with (tmp_path / "store.sqlite-turn").open("rb") as other_process:
+def test_a_turnstile_that_is_never_left_is_unavailable(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Database.open(path).close()
+    with Database(SqliteBackend(path, wait_s=0.1)) as db:
+        with path.with_name("store.sqlite-turn").open("rb") as other_process:
             fcntl.flock(other_process, fcntl.LOCK_EX)
             with pytest.raises(Unavailable, match="other processes"):
                 create_account(db)
@@ -345,12 +341,25 @@ def test_scrub_leaves_no_deleted_bytes_in_the_files(tmp_path: Path) -> None:
         assert (tmp_path / "store.sqlite-wal").stat().st_size == 0
 
 
-def test_scrub_works_on_both_and_says_when_a_reader_is_in_the_way(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scrub_works_on_both(db: Database) -> None:
     person = create_account(db)
     save(db, person, "one")
     db.scrub()
     save(db, person, "two")
     with db.read() as tx:
         assert tx.memories.counts(person.account_id).total == 2
+
+
+def test_scrub_says_when_a_reader_is_in_the_way(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    Database.open(path).close()
+    with Database(SqliteBackend(path, wait_s=0.1)) as db:
+        person = create_account(db)
+        with db.read() as tx:
+            tx.accounts.get(person.account_id)
+            save(db, person, "one")
+            with pytest.raises(Unavailable, match="A long read"):
+                db.scrub()
+        db.scrub()
+        with db.read() as tx:
+            assert tx.memories.counts(person.account_id).total == 1
