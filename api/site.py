@@ -8,11 +8,15 @@ from api.limits import RateLimiter
 from api.metrics import Metrics
 from api.pool import Pool
 from api.saving import Saver
+from api.turns import Turns
 from chainmemory.engine.runtime import Engine
 from chainmemory.errors import Unavailable
 from chainmemory.settings import Settings
 
 RPC_TIMEOUT_S = 15.0
+RPC_AT_ONCE = 2
+RPC_WAIT_S = 5.0
+MOST_WAITING_FOR_RPC = 64
 THREADS = 16  # a handler waits on the disk or the chain most of its time
 
 
@@ -24,6 +28,7 @@ class Site:
         self.limiter = RateLimiter(settings.public_rate_per_minute, settings.public_rate_burst)
         self.metrics = Metrics()
         self.pool = Pool(THREADS)
+        self.rpc_turns = Turns(RPC_AT_ONCE, wait_s=RPC_WAIT_S, most_waiting=MOST_WAITING_FOR_RPC)
         self.in_flight = 0
         """Requests being served at this moment (from the event loop alone)."""
         self._saver: Saver | None = None

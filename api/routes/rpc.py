@@ -1,7 +1,12 @@
-"""`POST /rpc`: the embedded chain's read methods and `eth_sendRawTransaction`, bounded."""
+"""`POST /rpc`: the embedded chain's read methods and `eth_sendRawTransaction`, bounded.
+
+The node behind it has a few threads, which its worker and this server's own pages need too. What makes it
+execute or search waits here for one of a few turns, and gets less gas and time than the node gives its owner.
+"""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Final
 
 import httpx
@@ -16,6 +21,11 @@ doors = Doors("Chain and operations")
 
 MAX_BATCH: Final = 50
 MAX_ANSWER_BYTES: Final = 16 * 1024 * 1024
+CALL_GAS: Final = 5_000_000
+"""For one call; reading a page of versions from the contract, the most that a verifier asks at once, takes
+less than a quarter of it (a test measures it)."""
+SLOW_SECONDS: Final = 3
+"""For all that one request, batch or not, has the node do."""
 METHODS: Final = frozenset(
     {
         "eth_blockNumber",
@@ -53,6 +63,25 @@ METHODS: Final = frozenset(
         "clique_status",
     }
 )
+SLOW: Final = frozenset(
+    {
+        "eth_call",
+        "eth_estimateGas",
+        "eth_feeHistory",
+        "eth_getBlockReceipts",
+        "eth_getLogs",
+        "eth_getProof",
+        "clique_status",
+    }
+)
+"""Those that may keep the node busy for long (the node's own table says which; a test compares)."""
+QUICK_BATCH: Final = 20
+"""A batch of more requests is slow, whatever they are."""
+_HEADERS: Final = {
+    "content-type": "application/json",
+    "x-rpc-seconds": str(SLOW_SECONDS),
+    "x-rpc-call-gas": str(CALL_GAS),
+}
 _REQUEST: Final = {
     "type": "object",
     "required": ["jsonrpc", "method"],
@@ -70,7 +99,9 @@ _REQUEST: Final = {
     needs="public",
     summary="JSON-RPC of the embedded chain",
     description="Read methods and eth_sendRawTransaction; other methods answer error -32601. "
-    f"A batch has at most {MAX_BATCH} requests. 404 where this deployment anchors on another chain.",
+    f"A batch has at most {MAX_BATCH} requests. A call has at most {CALL_GAS} gas, and a request "
+    f"{SLOW_SECONDS} s for all its methods; few that execute or search run at once, so 429 may answer them. "
+    "404 where this deployment anchors on another chain.",
     body=Anything(
         {"anyOf": [_REQUEST, {"type": "array", "items": _REQUEST, "minItems": 1, "maxItems": MAX_BATCH}]}
     ),
@@ -86,27 +117,40 @@ async def rpc(call: Call) -> Answer:
     if isinstance(body, list) and not 1 <= len(body) <= MAX_BATCH:
         return Answer(_error(None, -32600, f"A batch has 1 to {MAX_BATCH} requests, not {len(body)}."))
     requests = body if isinstance(body, list) else [body]
-    refusals = [_refusal(request) for request in requests]
-    allowed = [request for request, refusal in zip(requests, refusals, strict=True) if refusal is None]
-    told = await _forward(call, allowed) if allowed else []
+    allowed = [request for request in requests if _is_offered(request)]
+    refusals = [_refusal(request) for request in requests if not _is_offered(request)]
+    told = await _in_turn(call, allowed) if allowed else []
     answers = [refusal for refusal in refusals if refusal is not None] + told
-    if not isinstance(body, list):
-        # A notification gets no answer from the node; HTTP needs one all the same.
-        return Answer(answers[0] if answers else b"", media="application/json")
-    return Answer(answers)
+    if not answers:  # notifications alone: JSON-RPC answers nothing, HTTP needs an answer all the same
+        return Answer(b"")
+    return Answer(answers if isinstance(body, list) else answers[0])
+
+
+def _is_offered(request: Any) -> bool:
+    return (
+        isinstance(request, dict) and isinstance(request.get("method"), str) and request["method"] in METHODS
+    )
 
 
 def _refusal(request: Any) -> dict[str, Any] | None:
+    """Return the answer to what isn't offered; None to a notification, which is never answered."""
     if not isinstance(request, dict) or not isinstance(request.get("method"), str):
         return _error(None, -32600, 'A request is an object with "jsonrpc": "2.0" and a string "method".')
-    if request["method"] not in METHODS:
-        return _error(request.get("id"), -32601, "This method doesn't exist or isn't offered here.")
-    return None
+    if "id" not in request and request.get("jsonrpc") == "2.0":
+        return None
+    return _error(request.get("id"), -32601, "This method doesn't exist or isn't offered here.")
 
 
 def _error(request_id: Any, code: int, message: str) -> dict[str, Any]:
     known = request_id if isinstance(request_id, int | str) and not isinstance(request_id, bool) else None
     return {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}}
+
+
+async def _in_turn(call: Call, requests: list[dict[str, Any]]) -> list[Any]:
+    """Ask the node, what may take long after waiting for a turn. Raises RateLimited, Unavailable."""
+    slow = len(requests) > QUICK_BATCH or any(request["method"] in SLOW for request in requests)
+    async with call.site.rpc_turns.turn(call.peer or "") if slow else nullcontext():
+        return await _forward(call, requests)
 
 
 async def _forward(call: Call, requests: list[dict[str, Any]]) -> list[Any]:
@@ -129,6 +173,3 @@ async def _forward(call: Call, requests: list[dict[str, Any]]) -> list[Any]:
             "The embedded chain doesn't answer now; try again.", code="chain_unavailable"
         ) from None
     return told if isinstance(told, list) else [told]
-
-
-_HEADERS: Final = {"content-type": "application/json"}

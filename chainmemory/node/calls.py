@@ -22,6 +22,7 @@ from chainmemory.node.evm import (
     StateAPI,
     UnsignedDynamicFeeTransaction,
     allow_negative_refund_strategy,
+    blake2b_fcompress,
     ecpairing,
 )
 from chainmemory.node.formats import base_fee_of
@@ -34,6 +35,9 @@ _CHECK_EVERY = 256
 _PAIRING = b"\x08".rjust(20, b"\0")
 _SECONDS_PER_PAIR = 0.35
 """What a pairing costs in pure Python, about; it can't be interrupted, so it is refused beforehand."""
+_BLAKE2B = b"\x09".rjust(20, b"\0")
+_SECONDS_PER_ROUND = 2e-5
+"""The same for a round of BLAKE2b, which costs one gas."""
 
 _CALL_STIPEND_ROOM = (64, 63)
 
@@ -100,16 +104,29 @@ class _CallComputation(LondonComputation):
 
     @property
     def precompiles(self) -> dict[Address, Callable[[ComputationAPI], Any]]:
-        """Return the precompiled contracts, the pairing check with a bound on its time."""
-        return {**super().precompiles, Address(_PAIRING): _bounded_pairing}
+        """Return the precompiled contracts, those that can run for minutes with a bound on their time."""
+        return {
+            **super().precompiles,
+            Address(_PAIRING): _bounded_pairing,
+            Address(_BLAKE2B): _bounded_blake2b,
+        }
 
 
 def _bounded_pairing(computation: ComputationAPI) -> ComputationAPI:
-    pairs = len(computation.msg.data_as_bytes) // 192
-    remaining = getattr(computation.state, "deadline", float("inf")) - time.monotonic()
-    if pairs * _SECONDS_PER_PAIR > remaining:
-        raise CallTimeout
+    _refuse_beyond(computation, len(computation.msg.data_as_bytes) // 192 * _SECONDS_PER_PAIR)
     return cast(ComputationAPI, ecpairing(computation))
+
+
+def _bounded_blake2b(computation: ComputationAPI) -> ComputationAPI:
+    rounds = int.from_bytes(computation.msg.data_as_bytes[:4], "big")
+    if rounds <= computation.get_gas_remaining():  # one gas a round; else it fails at once
+        _refuse_beyond(computation, rounds * _SECONDS_PER_ROUND)
+    return blake2b_fcompress(computation)
+
+
+def _refuse_beyond(computation: ComputationAPI, seconds: float) -> None:
+    if seconds > getattr(computation.state, "deadline", float("inf")) - time.monotonic():
+        raise CallTimeout
 
 
 class CallState(CliqueState):

@@ -31,6 +31,7 @@ from eth.db.chain import ChainDB
 from eth.db.chain_gaps import GENESIS_CHAIN_GAPS, GapChange
 from eth.db.schema import SchemaV1
 from eth.exceptions import HeaderNotFound, OutOfGas, Revert, TransactionNotFound, VMError
+from eth.precompiles.blake2 import blake2b_fcompress
 from eth.precompiles.ecpairing import ecpairing
 from eth.rlp.accounts import Account
 from eth.validation import validate_length_lte
@@ -95,6 +96,7 @@ __all__ = [
     "VMError",
     "ValidationError",
     "allow_negative_refund_strategy",
+    "blake2b_fcompress",
     "configure_header",
     "ecpairing",
     "generate_contract_address",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -29,8 +32,9 @@ def export_chain(data_dir: Path, target: Path, genesis: Path | None = None) -> E
     """Write the canonical chain of a node's folder to `target`, as `geth export` would.
 
     The genesis goes to `genesis` (default: genesis.json beside `target`), which geth reads with `geth init`.
-    The node may be running: one snapshot of its file is read. Raises ConfigurationError when the folder holds
-    no chain, or a genesis.json of another chain lies in the way.
+    The node may be running: one snapshot of its file is read. A file takes its place when it is whole, so
+    breaking off leaves what was there. Raises ConfigurationError when the folder holds no chain, a file can't
+    be written, or a genesis.json of another chain lies in the way.
     """
     path = data_dir / "chain.sqlite"
     if not path.exists():
@@ -41,17 +45,52 @@ def export_chain(data_dir: Path, target: Path, genesis: Path | None = None) -> E
         stored = stored_genesis(connection)
         if stored is None:
             raise ConfigurationError(f"{data_dir} holds no chain yet.")
-        text = stored.dump()
-        if genesis_path.exists() and genesis_path.read_text() != text:
-            raise ConfigurationError(f"{genesis_path} is the genesis of another chain; move it away first.")
+        text = stored.dump().encode()
+        _check_free(genesis_path, text, target)
         database = ReadDatabase(connection)
         chain = chain_class(stored)(database)
-        with database.snapshot(), target.open("wb") as file:
+        with database.snapshot(), _taking_place(target) as file:
             blocks, transactions, head = _write_blocks(chain, file)
-        genesis_path.write_text(text)
+        with _taking_place(genesis_path) as file:
+            file.write(text)
         return Exported(blocks, transactions, "0x" + head.hex(), genesis_path)
     finally:
         connection.close()
+
+
+def _check_free(genesis: Path, text: bytes, target: Path) -> None:
+    if genesis.resolve() == target.resolve():
+        raise ConfigurationError("Blocks and genesis must go to two files.")
+    try:
+        in_the_way = genesis.is_file() and genesis.read_bytes() != text
+    except OSError as error:
+        raise _unwritable(genesis, error) from error
+    if in_the_way:
+        raise ConfigurationError(f"{genesis} is the genesis of another chain; move it away first.")
+
+
+@contextmanager
+def _taking_place(target: Path) -> Iterator[BinaryIO]:
+    """Open a file that becomes `target` once it is whole; a device or a pipe is written as it is.
+
+    Raises ConfigurationError.
+    """
+    special = target.exists() and not target.is_file()
+    place = target if special else target.resolve().with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with place.open("wb") as file:
+            yield file
+        if not special:
+            place.replace(target.resolve())
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    finally:
+        if not special:
+            place.unlink(missing_ok=True)
+
+
+def _unwritable(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"{path} can't be written: {error.strerror or type(error).__name__}.")
 
 
 def _write_blocks(chain: CliqueChain, file: BinaryIO) -> tuple[int, int, bytes]:

@@ -13,8 +13,8 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from chainmemory.node.rpc.context import Context
-from chainmemory.node.rpc.dispatch import answer, error_body
+from chainmemory.node.rpc.context import Budget, Context
+from chainmemory.node.rpc.dispatch import answer, error_body, is_quick
 from chainmemory.node.rpc.errors import LIMIT_EXCEEDED, TIMED_OUT
 
 MAX_BODY_BYTES = 5 * 1024 * 1024
@@ -25,7 +25,12 @@ MAX_WAITING = 512
 REQUEST_SECONDS = 30.0
 """For a request to arrive whole, and for its methods to run."""
 KEEP_ALIVE_SECONDS = 120
-THREADS = 4
+QUICK_THREADS = 2
+"""For what answers at once; they never run a contract or search the chain, so nobody can occupy them."""
+SLOW_THREADS = 4
+SECONDS_HEADER = b"x-rpc-seconds"
+CALL_GAS_HEADER = b"x-rpc-call-gas"
+"""With these headers a request asks for less than the node's own bounds."""
 STACK_BYTES = 64 * 1024 * 1024
 """Address space for each worker: contracts may call each other 1,024 deep."""
 
@@ -85,7 +90,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class Application:
-    """The ASGI application: one request or batch per POST, run on a few worker threads."""
+    """The ASGI application: one request or batch per POST, run on a few worker threads.
+
+    What may compute for seconds has threads of its own: calls without end can use up those, and yet the chain
+    still tells its head, takes transactions, and counts as there.
+    """
 
     def __init__(self, make_context: Callable[[], Context], host: str) -> None:
         self._local = threading.local()
@@ -93,16 +102,22 @@ class Application:
         self._hosts = {"localhost", "127.0.0.1", "::1", host}
         self._waiting = 0
         previous = threading.stack_size(STACK_BYTES)
-        self._workers = ThreadPoolExecutor(THREADS, "rpc", initializer=self._enter)
-        list(self._workers.map(lambda _: time.sleep(0.01), range(THREADS)))  # start them all now
+        self._quick = self._threads(QUICK_THREADS, "rpc")
+        self._slow = self._threads(SLOW_THREADS, "rpc-slow")
         threading.stack_size(previous)
+
+    def _threads(self, count: int, name: str) -> ThreadPoolExecutor:
+        threads = ThreadPoolExecutor(count, name, initializer=self._enter)
+        list(threads.map(lambda _: time.sleep(0.01), range(count)))  # start them all now
+        return threads
 
     def _enter(self) -> None:
         self._local.context = self._make_context()
 
     def close(self) -> None:
-        """Wait for the workers."""
-        self._workers.shutdown()
+        """Wait for the threads."""
+        self._quick.shutdown()
+        self._slow.shutdown()
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
@@ -118,7 +133,7 @@ class Application:
                     b"content length too large" if content == 413 else b"request incomplete",
                 )
             else:
-                status, body = await self._answer(content)
+                status, body = await self._answer(content, _budget(headers))
         kind = b"application/json" if status in (200, 503) and body else b"text/plain; charset=utf-8"
         await send(
             {
@@ -154,12 +169,12 @@ class Application:
             return 413, f"content length too large ({int(length)}>{MAX_BODY_BYTES})".encode()
         return 0, b""
 
-    async def _answer(self, content: bytes) -> tuple[int, bytes]:
+    async def _answer(self, content: bytes, budget: Budget) -> tuple[int, bytes]:
         if self._waiting >= MAX_WAITING:
             return 503, error_body("too many requests at once", LIMIT_EXCEEDED)
         self._waiting += 1
         deadline = time.monotonic() + REQUEST_SECONDS
-        work = asyncio.get_running_loop().run_in_executor(self._workers, self._work, content, deadline)
+        work = asyncio.ensure_future(self._work(content, deadline, budget))
         work.add_done_callback(self._done)
         try:
             return 200, await asyncio.wait_for(asyncio.shield(work), REQUEST_SECONDS * 2)
@@ -169,8 +184,31 @@ class Application:
     def _done(self, _work: Any) -> None:
         self._waiting -= 1
 
-    def _work(self, content: bytes, deadline: float) -> bytes:
-        return answer(self._local.context, content, deadline)
+    async def _work(self, content: bytes, deadline: float, budget: Budget) -> bytes:
+        loop = asyncio.get_running_loop()
+        done = await loop.run_in_executor(self._quick, self._if_quick, content, deadline, budget)
+        if done is not None:
+            return done
+        return await loop.run_in_executor(self._slow, self._run, content, deadline, budget)
+
+    def _if_quick(self, content: bytes, deadline: float, budget: Budget) -> bytes | None:
+        return self._run(content, deadline, budget) if is_quick(content) else None
+
+    def _run(self, content: bytes, deadline: float, budget: Budget) -> bytes:
+        return answer(self._local.context, content, deadline, budget)
+
+
+def _budget(headers: dict[bytes, bytes]) -> Budget:
+    """Return what a request may take: the node's bounds, or less where its headers say so."""
+    most = Budget()
+
+    def asked(name: bytes, most: float) -> float:
+        text = headers.get(name, b"")
+        return min(most, int(text)) if text.isdigit() and len(text) < 10 else most
+
+    return Budget(
+        seconds=asked(SECONDS_HEADER, most.seconds), call_gas=int(asked(CALL_GAS_HEADER, most.call_gas))
+    )
 
 
 async def _read(receive: Receive) -> bytes | int:

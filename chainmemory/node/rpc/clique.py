@@ -47,7 +47,7 @@ def get_signer(context: Context, ref: BlockRef) -> str:
     return hexed(recover_signer(header))
 
 
-@method("clique_status")
+@method("clique_status", slow=True)
 def status(context: Context) -> Any:
     head = context.head.block_number
     activity = {hexed(signer): 0 for signer in _snapshot(context, BlockRef(tag="latest")).signers}

@@ -1,10 +1,13 @@
-"""What a method works with: one worker thread's read connection, and the way to hand in a transaction."""
+"""What a method works with: one worker thread's read connection, what it may take, and the way to hand in a
+transaction."""
 
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chainmemory.node.chain import CliqueChain, chain_class
@@ -17,6 +20,20 @@ from chainmemory.node.rpc.params import BlockRef
 
 if TYPE_CHECKING:
     from chainmemory.node.rpc.filters import Filters
+
+
+_STEPS_BETWEEN_LOOKS = 50_000
+"""Instructions of SQLite's machine: a millisecond or so."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one HTTP request may take. A caller can ask for less, as the public `/rpc` does for strangers."""
+
+    seconds: float = 30.0
+    """For all its methods together, once they have begun."""
+    call_gas: int = 50_000_000
+    """For one `eth_call` or `eth_estimateGas`, as in geth."""
 
 
 class Context:
@@ -38,8 +55,11 @@ class Context:
         self.config = config
         self.submit = submit
         """Hand in a raw transaction; the future gives its hash once it is durable, or Refused."""
+        self.budget = Budget()
         self.deadline = float("inf")
         """When the request being answered must be done, of the monotonic clock."""
+        # A search that finds nothing in a long chain would run on after whoever asked has gone.
+        connection.set_progress_handler(lambda: time.monotonic() > self.deadline, _STEPS_BETWEEN_LOOKS)
         self.write = write
         """Run a small change in a commit of its own."""
         self.filters = filters

@@ -26,7 +26,7 @@ from chainmemory.node.rpc import (
     filters,
     net,
 )
-from chainmemory.node.rpc.context import Context
+from chainmemory.node.rpc.context import Budget, Context
 from chainmemory.node.rpc.errors import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -45,6 +45,8 @@ NAMESPACES = (clique, debug, eth_call, eth_chain, eth_fees, eth_logs, eth_send, 
 """Importing them fills the table of methods."""
 
 MAX_BATCH = 1_000
+QUICK_BATCH = 20
+"""More requests than this in one batch take their time, whatever they ask; but see `OFFER`."""
 MAX_ANSWER_BYTES = 25 * 1024 * 1024
 OFFER = "eth_sendRawTransaction"
 POOL_SECONDS = 30.0
@@ -53,12 +55,28 @@ POOL_SECONDS = 30.0
 log = logging.getLogger("chainmemory.node")
 
 
-def answer(context: Context, body: bytes, deadline: float) -> bytes:
+def is_quick(body: bytes) -> bool:
+    """Say whether a request or a batch takes a few milliseconds at most, or waits for the disk alone."""
+    try:
+        request = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return True
+    names = [
+        one["method"] if isinstance(one, dict) and isinstance(one.get("method"), str) else ""
+        for one in (request if isinstance(request, list) else [request])
+    ]
+    if len(names) > QUICK_BATCH and any(name != OFFER for name in names):
+        return False
+    return not any(name in METHODS and METHODS[name].slow for name in names)
+
+
+def answer(context: Context, body: bytes, deadline: float, budget: Budget | None = None) -> bytes:
     """Answer a request or a batch; empty when it holds only notifications. Never raises.
 
-    What isn't begun at `deadline` (of the monotonic clock) is refused.
+    What isn't begun at `deadline` (of the monotonic clock) or within the budget is refused.
     """
-    context.deadline = deadline
+    context.budget = budget or Budget()
+    context.deadline = min(deadline, time.monotonic() + context.budget.seconds)
     try:
         request = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -174,6 +192,11 @@ def _guarded(name: str, work: Callable[[], Any]) -> Any:
         raise RpcError(str(refusal)) from None
     except TimeoutError:
         raise RpcError("the pool doesn't answer", INTERNAL_ERROR) from None
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            raise RpcError("request timed out; ask for less at once", TIMED_OUT) from None
+        log.warning("%s failed: %s", name, error)
+        raise RpcError(str(error), INTERNAL_ERROR) from error
     except (ChainMemoryError, sqlite3.Error) as error:
         log.warning("%s failed: %s", name, error)
         raise RpcError(str(error), INTERNAL_ERROR) from error

@@ -1,4 +1,4 @@
-"""eth_call, eth_estimateGas, eth_createAccessList: run something without leaving a trace."""
+"""eth_call, eth_estimateGas: run something without leaving a trace."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from chainmemory.node.rpc.registry import Param, method
 from chainmemory.node.rpc.shapes import hexed
 
 LATEST = Param(params.block, BlockRef(tag="latest"))
-MOST_CALL_GAS = 50_000_000
-"""As in geth; what bounds a call here is its time."""
 _ERROR_SELECTOR = bytes.fromhex("08c379a0")
 
 
@@ -84,29 +82,30 @@ def _optional(given: dict[str, Any], name: str, parser: params.Parser) -> Any:
     return None if given.get(name) is None else parser(given[name])
 
 
-@method("eth_call", CallArguments, LATEST, Param(_overrides, {}))
+@method("eth_call", CallArguments, LATEST, Param(_overrides, {}), slow=True)
 def call(
     context: Context, arguments: CallArguments, ref: BlockRef, overrides: dict[bytes, AccountOverride]
 ) -> str:
     caller = _caller(context, ref, overrides)
     try:
-        computation = caller.run(_message(context, arguments, MOST_CALL_GAS))
+        computation = caller.run(_message(context, arguments, context.budget.call_gas))
     except (CallRefused, CallTimeout, VMError) as error:
-        raise _explain(error) from None
+        raise _explain(context, error) from None
     if computation.is_error:
-        raise _explain(computation.error)
+        raise _explain(context, computation.error)
     return hexed(computation.output)
 
 
-@method("eth_estimateGas", CallArguments, LATEST, Param(_overrides, {}))
+@method("eth_estimateGas", CallArguments, LATEST, Param(_overrides, {}), slow=True)
 def estimate_gas(
     context: Context, arguments: CallArguments, ref: BlockRef, overrides: dict[bytes, AccountOverride]
 ) -> str:
     caller = _caller(context, ref, overrides)
     try:
-        return hex(caller.estimate(_message(context, arguments, caller.header.gas_limit)))
+        limit = min(caller.header.gas_limit, context.budget.call_gas)
+        return hex(caller.estimate(_message(context, arguments, limit)))
     except (CallRefused, CallTimeout, VMError) as error:
-        raise _explain(error) from None
+        raise _explain(context, error) from None
 
 
 def _caller(context: Context, ref: BlockRef, overrides: dict[bytes, AccountOverride]) -> Caller:
@@ -137,10 +136,10 @@ def _message(context: Context, arguments: CallArguments, limit: int) -> Message:
     )
 
 
-def _explain(error: Exception) -> RpcError:
+def _explain(context: Context, error: Exception) -> RpcError:
     """Turn what stopped a call into geth's error."""
     if isinstance(error, CallTimeout):
-        return RpcError(f"execution aborted (timeout = {TIME_LIMIT:g}s)")
+        return RpcError(f"execution aborted (timeout = {min(TIME_LIMIT, context.budget.seconds):g}s)")
     if isinstance(error, CallRefused):
         return RpcError(str(error))
     if isinstance(error, Revert):

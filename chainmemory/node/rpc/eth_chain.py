@@ -146,7 +146,7 @@ def get_transaction_receipt(context: Context, tx_hash: bytes) -> Any:
     )
 
 
-@method("eth_getBlockReceipts", params.block)
+@method("eth_getBlockReceipts", params.block, slow=True)
 def get_block_receipts(context: Context, ref: BlockRef) -> Any:
     header = context.find_header(ref)
     if header is None:

@@ -27,7 +27,7 @@ def max_priority_fee(_context: Context) -> str:
     return hex(SUGGESTED_TIP)
 
 
-@method("eth_feeHistory", params.count, params.block_number, Param(params.number_list, ()))
+@method("eth_feeHistory", params.count, params.block_number, Param(params.number_list, ()), slow=True)
 def fee_history(context: Context, blocks: int, newest: BlockRef, percentiles: list[float]) -> Any:
     if any(not 0 <= p <= 100 for p in percentiles) or sorted(percentiles) != list(percentiles):
         raise RpcError("invalid reward percentile: they must rise from 0 to 100")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from chainmemory.node import logs
 from chainmemory.node.rpc import params
 from chainmemory.node.rpc.context import Context
-from chainmemory.node.rpc.errors import LIMIT_EXCEEDED, RpcError
+from chainmemory.node.rpc.errors import LIMIT_EXCEEDED, TIMED_OUT, RpcError
 from chainmemory.node.rpc.params import BlockRef, ParamError
 from chainmemory.node.rpc.registry import method
 from chainmemory.node.rpc.shapes import log_json
@@ -62,7 +63,7 @@ def _one_or_many(value: Any, parser: params.Parser, what: str) -> list[bytes]:
     return [parser(item) for item in items]
 
 
-@method("eth_getLogs", LogQuery)
+@method("eth_getLogs", LogQuery, slow=True)
 def get_logs(context: Context, query: LogQuery) -> list[Any]:
     return find_logs(context, query)
 
@@ -104,6 +105,8 @@ def search_range(context: Context, query: LogQuery, first: int, last: int) -> li
         ) from None
     hashes: dict[int, bytes] = {}
     for log in found:
+        if time.monotonic() > context.deadline:
+            raise RpcError("request timed out; ask for less at once", TIMED_OUT)
         if log.block not in hashes:
             hashes[log.block] = context.header(BlockRef(number=log.block)).hash
     return [log_json(log, hashes[log.block]) for log in found]

@@ -40,7 +40,7 @@ def get_transaction_count(context: Context, address: bytes, ref: BlockRef) -> st
     return hex(nonce)
 
 
-@method("eth_getProof", params.address, params.list_of(params.proof_key, MOST_PROOF_KEYS), LATEST)
+@method("eth_getProof", params.address, params.list_of(params.proof_key, MOST_PROOF_KEYS), LATEST, slow=True)
 def get_proof(context: Context, address: bytes, keys: list[ProofKey], ref: BlockRef) -> Any:
     root = context.header(ref).state_root
     proof = prove_account(context.database, root, address, [key.slot for key in keys])

@@ -157,14 +157,14 @@ def new_pending_filter(context: Context, _full: bool) -> str:
     return context.filters.add(PendingFilter(context))
 
 
-@method("eth_getFilterChanges", _filter_id)
+@method("eth_getFilterChanges", _filter_id, slow=True)
 def get_filter_changes(context: Context, name: str) -> list[Any]:
     one = context.filters.get(name)
     with one.lock:
         return one.changes(context)
 
 
-@method("eth_getFilterLogs", _filter_id)
+@method("eth_getFilterLogs", _filter_id, slow=True)
 def get_filter_logs(context: Context, name: str) -> list[Any]:
     one = context.filters.get(name)
     if not isinstance(one, LogFilter):

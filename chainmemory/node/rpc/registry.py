@@ -31,6 +31,8 @@ class Method:
     name: str
     params: tuple[Param, ...]
     handler: Handler
+    slow: bool = False
+    """Whether it may compute or search for seconds; the others answer within milliseconds."""
 
     def call(self, context: Context, given: Any) -> Any:
         """Read the parameters and run the method; RpcError when either can't be done."""
@@ -61,12 +63,12 @@ class Method:
 METHODS: dict[str, Method] = {}
 
 
-def method(name: str, *params: Param | Parser) -> Callable[[H], H]:
+def method(name: str, *params: Param | Parser, slow: bool = False) -> Callable[[H], H]:
     """Register the decorated function as the method `name`; it takes the context, then the parameters."""
 
     def register(handler: H) -> H:
         read = tuple(param if isinstance(param, Param) else Param(param) for param in params)
-        METHODS[name] = Method(name, read, handler)
+        METHODS[name] = Method(name, read, handler, slow)
         return handler
 
     return register

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from api.routes import rpc
 from api.routes.rpc import MAX_BATCH
+from api.turns import Turns
+from chainmemory.node.rpc.dispatch import METHODS, QUICK_BATCH
 from tests.support.api import Api, refused, running_api
 from tests.support.chains import Door, embedded_node
 from tests.support.node_process import CHAIN_ID, USER, sign
@@ -93,6 +98,67 @@ def test_what_is_no_request_is_said_so(api: Api, body: str) -> None:
 def test_what_is_no_json_is_refused_as_everywhere(api: Api) -> None:
     refused(api.http.post("/rpc", content=b"{"), 422, "invalid_json")
     refused(api.http.post("/rpc", content=b"x" * (2 * 1024 * 1024 + 1)), 413, "too_large")
+
+
+@pytest.mark.parametrize("method", ["eth_chainId", "nonsense"])
+def test_a_notification_is_never_answered(api: Api, method: str) -> None:
+    notification = {"jsonrpc": "2.0", "method": method}
+    for body in (notification, [notification] * 2):
+        answer = api.http.post("/rpc", json=body)
+        assert (answer.status_code, answer.content) == (200, b"")
+    told = api.http.post("/rpc", json=[notification, {**notification, "id": 5}]).json()
+    assert [one["id"] for one in told] == [5]
+
+
+SPIN = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{"data": "0x5b600056"}]}
+
+
+def test_calls_without_end_are_few_at_once_and_keep_nobody_from_the_chain(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(rpc._HEADERS, "x-rpc-seconds", "1")
+    monkeypatch.setattr(api.app.site, "rpc_turns", Turns(2, wait_s=1.5, most_waiting=8))
+    answers: list[Any] = []
+    batch = [{**SPIN, "id": n} for n in range(MAX_BATCH)]
+    threads = [
+        threading.Thread(target=lambda body=body: answers.append(api.http.post("/rpc", json=body)))
+        for body in [SPIN, batch] * 8
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        assert "result" in _ask(api, "eth_blockNumber")
+        assert api.http.get("/v1/chain").json()["reachable"] is True
+    for thread in threads:
+        thread.join()
+    by_status = Counter(answer.status_code for answer in answers)
+    assert by_status[200] + by_status[429] == len(threads)
+    assert min(by_status[200], by_status[429]) >= 1
+    for answer in answers:
+        if answer.status_code == 429:
+            assert (
+                int(answer.headers["retry-after"])
+                == refused(answer, 429, "rate_limited")["details"]["retry_after"]
+            )
+        else:
+            told = answer.json()
+            first, *rest = told if isinstance(told, list) else [told]
+            assert first["error"]["message"] == "execution aborted (timeout = 1s)"
+            assert {one["error"]["code"] for one in rest} <= {-32002}
+    assert "result" in _ask(api, "eth_call", {"to": USER.address})  # the turns were given back
+
+
+def test_a_call_has_less_gas_here_than_the_node_gives(api: Api) -> None:
+    gas = {"data": "0x5a60005260206000f3", "gas": hex(30_000_000)}  # returns the gas that is left
+    assert rpc.CALL_GAS * 0.9 < int(_ask(api, "eth_call", gas)["result"], 16) < rpc.CALL_GAS
+    told = _ask(api, "eth_estimateGas", {"data": "0x63ffffffff51"})["error"]["message"]
+    assert told == f"gas required exceeds allowance ({rpc.CALL_GAS})"
+
+
+def test_what_waits_for_a_turn_is_what_the_node_knows_to_be_slow() -> None:
+    slow = {name for name, method in METHODS.items() if method.slow}
+    assert slow & rpc.METHODS == rpc.SLOW
+    assert QUICK_BATCH == rpc.QUICK_BATCH
 
 
 def test_the_chain_route_names_signers_and_block_time(api: Api) -> None:

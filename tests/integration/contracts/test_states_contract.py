@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from api.routes.rpc import CALL_GAS
 from tests.support.evm import ZERO, Evm, hash_of
 
 WRITTEN, ALREADY, CONFLICT, GAP, BEHIND, ZERO_HASH, ZERO_NUMBER = range(7)
@@ -25,6 +26,11 @@ def test_a_state_is_anchored_and_read_back(evm: Evm) -> None:
     assert anchors.functions.projectOf(P).call() == (1, 1, 1, at)
     assert anchors.functions.anchorCount().call() == 1
     assert anchors.functions.stateHashOf(Q, 1).call() == ZERO
+
+
+def test_the_public_rpc_gives_a_page_of_hashes_gas_enough(evm: Evm) -> None:
+    page = evm.anchors.functions.stateHashesOf(P, 1, evm.anchors.functions.MAX_PAGE().call())
+    assert page.estimate_gas() < CALL_GAS / 4
 
 
 def test_nothing_anchored_reads_zero(evm: Evm) -> None:

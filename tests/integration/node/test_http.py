@@ -5,16 +5,21 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from chainmemory.node import server
+from chainmemory.node.rpc.dispatch import QUICK_BATCH, is_quick
 from tests.support.node_process import USER, Client, NodeProcess, sign, wait_for
 
 CHAIN_ID_CALL = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 JSON = {"Content-Type": "application/json"}
+# Calls the BLAKE2b precompile with 20 million rounds: one instruction, minutes of Python.
+BLAKE2B_ROUNDS = "0x6301312d0060e01b600052600160d4536000600060d5600060095afa00"
 
 
 @pytest.fixture(scope="module")
@@ -180,3 +185,59 @@ def test_a_slow_request_is_cut_off(tmp_path_factory: pytest.TempPathFactory) -> 
         assert replies[1]["error"] == {"code": -32002, "message": "request timed out"}
     finally:
         node.ensure_gone()
+
+
+def test_calls_without_end_keep_nobody_from_the_quick_methods(port: int) -> None:
+    spin = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{"data": "0x5b600056"}]}
+    batch = json.dumps([{**spin, "id": n} for n in range(50)]).encode()
+    replies: list[list[dict[str, Any]]] = []
+
+    def ask() -> None:
+        status, content = request(port, "POST", batch, x_rpc_seconds="2", **JSON)
+        assert status == 200
+        replies.append(json.loads(content))
+
+    threads = [threading.Thread(target=ask) for _ in range(2 * server.SLOW_THREADS)]
+    for thread in threads:
+        thread.start()
+    try:
+        for nonce in range(3):
+            began = time.monotonic()
+            assert alive(port)
+            assert Client(port).call("eth_sendRawTransaction", sign(nonce)).startswith("0x")
+            assert time.monotonic() - began < 2
+        assert len(replies) < len(threads)  # they still ran meanwhile
+    finally:
+        for thread in threads:
+            thread.join()
+    for reply in replies:
+        first, *rest = [one["error"] for one in reply]
+        assert first == {"code": -32000, "message": "execution aborted (timeout = 2s)"}
+        assert {error["code"] for error in rest} == {-32002}
+
+
+def test_a_request_may_ask_for_less_than_the_bounds_and_not_for_more(port: int) -> None:
+    def told(data: str, **headers: str) -> Any:
+        params = [{"data": data, "gas": "0x1c9c380"}]
+        body = {"jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params}
+        return json.loads(request(port, "POST", json.dumps(body).encode(), **JSON, **headers)[1])
+
+    gas = "0x5a60005260206000f3"  # returns the gas that is left
+    assert int(told(gas, x_rpc_call_gas="100000")["result"], 16) < 100_000
+    for more in ("999999999", "x", "-1", "9" * 30):
+        assert 29_900_000 < int(told(gas, x_rpc_call_gas=more)["result"], 16) < 30_000_000
+    for data in ("0x5b600056", BLAKE2B_ROUNDS):
+        assert told(data, x_rpc_seconds="1")["error"]["message"] == "execution aborted (timeout = 1s)"
+
+
+def test_what_is_slow_is_known_before_it_runs() -> None:
+    def quick(*methods: Any) -> bool:
+        return is_quick(json.dumps([{"method": method} for method in methods]).encode())
+
+    assert quick("eth_blockNumber", "eth_getCode", "nonsense", 7, None)
+    assert quick(*["eth_sendRawTransaction"] * 1000)
+    for body in (b"{", b"7", b"[[]]", b'{"method": []}'):
+        assert is_quick(body)
+    assert not quick(*["eth_blockNumber"] * (QUICK_BATCH + 1))
+    assert not quick("eth_blockNumber", "eth_getLogs")
+    assert not is_quick(rb'{"method": "eth_c\u0061ll"}')
