@@ -43,9 +43,11 @@ class Engine:
         db = Database.open(settings.store_url)
         try:
             with db.read() as tx:
-                accounts, _ = tx.accounts.totals()
-            # A new master key couldn't open the accounts that are there.
-            keyring = MasterKeyring.load(settings.home, environ, create=not accounts)
+                key_ids = tx.accounts.key_ids()
+            # A new or another master key couldn't open the accounts that are there. Read after them: a
+            # rotation puts the new key in the file before it uses it.
+            keyring = MasterKeyring.load(settings.home, environ, create=not key_ids)
+            keyring.require(key_ids)
         except BaseException:
             db.close()
             raise

@@ -84,6 +84,7 @@ _NOT_WRAPPED_BY = Statement(
     "key",
     "limit",
 )
+_KEY_IDS = Statement(select(accounts.c.key_id).distinct().order_by(accounts.c.key_id))
 _TOTALS = Statement(select(func.count(), func.coalesce(func.sum(accounts.c.memory_count), 0)))
 
 
@@ -120,6 +121,10 @@ class Accounts:
     def not_wrapped_by(self, key_id: str, *, limit: int = 500) -> list[Account]:
         """Return up to `limit` accounts whose key is not under the master key `key_id`, by id."""
         return [Account(*row) for row in self._session.all(_NOT_WRAPPED_BY, (key_id, limit))]
+
+    def key_ids(self) -> list[str]:
+        """Return the ids of all master keys that some account key is wrapped under."""
+        return [str(row[0]) for row in self._session.all(_KEY_IDS)]
 
     def totals(self) -> tuple[int, int]:
         """Return how many accounts there are, and how many memories all of them ever saved."""

@@ -29,8 +29,11 @@ _LINE: Final = re.compile(r"([0-9a-f]{16}) ([0-9a-f]{64})")
 class MasterKeyring:
     """The master keys of one deployment; the newest wraps account keys, all of them unwrap."""
 
-    def __init__(self, keys: Iterable[bytes]) -> None:
-        """Take the 32-byte keys, oldest first; ValueError without any."""
+    def __init__(self, keys: Iterable[bytes], place: str = "the ring") -> None:
+        """Take the 32-byte keys, oldest first, and where they are kept, for messages; ValueError without
+        any.
+        """
+        self._place = place
         self._ciphers = {key_id(key): Cipher(key) for key in keys}
         if not self._ciphers:
             raise ValueError("a ring has at least one key")
@@ -47,16 +50,29 @@ class MasterKeyring:
         """
         given = environ.get(VARIABLE, "").strip()
         if given:
-            return cls(_parse_variable(given))
+            return cls(_parse_variable(given), VARIABLE)
         path = home / FILE
         if create and not path.exists():
             _create(path)
-        return cls(_read(path))
+        return cls(_read(path), str(path))
 
     @property
     def newest_id(self) -> str:
         """The id of the key that wraps."""
         return self._newest
+
+    def require(self, key_ids: Iterable[str]) -> None:
+        """Raise ConfigurationError where a key is missing that accounts need: what is theirs couldn't be
+        read.
+        """
+        missing = sorted(set(key_ids) - set(self._ciphers))
+        if missing:
+            raise ConfigurationError(
+                f"Accounts in this store are locked with master key {', '.join(missing)}, which isn't in "
+                f"{self._place} (it holds {', '.join(self._ciphers)}). Put back the {FILE} this store was "
+                f"made with, or give all its keys as {VARIABLE}, separated by commas, the newest last.",
+                code="master_key_missing",
+            )
 
     def wrap_account_key(self, account_id: str, account_key: bytes) -> tuple[str, bytes]:
         """Wrap an account's key under the newest master key; return (key id, blob)."""

@@ -10,8 +10,9 @@ import pytest
 from chainmemory.engine import accounts, callers, memory_read, memory_save
 from chainmemory.engine.callers import Caller
 from chainmemory.engine.runtime import Engine
-from chainmemory.errors import ConfigurationError, IntegrityError, Unauthorized
+from chainmemory.errors import ConfigurationError, Unauthorized
 from chainmemory.settings import Settings
+from chainmemory.vault import master
 from tests.support.databases import ENGINES, fresh_database_url
 
 
@@ -69,6 +70,19 @@ def test_revoking_here_counts_at_once(settings: Settings) -> None:
     engine.close()
 
 
+def _with_variable(settings: Settings, *keys: str) -> Settings:
+    given = Settings.load(home=settings.home, master_key=",".join(keys))
+    return settings.model_copy(update={"master_key": given.master_key})
+
+
+def _with_file(settings: Settings, *keys: str) -> Settings:
+    lines = [f"{master.key_id(bytes.fromhex(key))} {key}\n" for key in keys]
+    file = settings.home / "master.key"
+    file.touch(0o600)
+    file.write_text("".join(lines))
+    return settings
+
+
 def test_a_store_with_accounts_does_not_open_under_a_new_master_key(settings: Settings) -> None:
     engine = Engine.open(settings)
     caller, _ = _owner(engine)
@@ -79,18 +93,25 @@ def test_a_store_with_accounts_does_not_open_under_a_new_master_key(settings: Se
     with pytest.raises(ConfigurationError, match="master key"):
         Engine.open(settings)
     assert not key.exists()
-    other = settings.model_copy(
-        update={"master_key": Settings.load(home=settings.home, master_key="ab" * 32).master_key}
-    )
-    engine = Engine.open(other)
-    with pytest.raises(IntegrityError):
-        engine.vault(caller.account_id)
-    engine.close()
-    key.touch(0o600)
-    key.write_bytes(kept)
-    engine = Engine.open(settings)
-    assert engine.vault(caller.account_id).account_id == caller.account_id
-    engine.close()
+    key_id, hexed = kept.decode().split()
+    other = "ab" * 32
+    for wrong, place in (
+        (lambda: _with_variable(settings, other), "CHAINMEMORY_MASTER_KEY"),
+        (lambda: _with_file(settings, other, "cd" * 32), r"\S+/master\.key"),
+    ):
+        with pytest.raises(
+            ConfigurationError, match=f"master key {key_id}, which isn't in {place}"
+        ) as refused:
+            Engine.open(wrong())
+        assert refused.value.code == "master_key_missing"
+    for right in (
+        lambda: _with_variable(settings, hexed),
+        lambda: _with_variable(settings, hexed, other),
+        lambda: _with_file(settings, hexed, other),
+    ):
+        engine = Engine.open(right())
+        assert engine.vault(caller.account_id).account_id == caller.account_id
+        engine.close()
 
 
 def test_only_so_many_vaults_are_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
