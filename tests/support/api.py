@@ -149,15 +149,6 @@ def use_chain(api: HasEngine, chain: TesterChain, **changes: Any) -> AnchorWorke
     return AnchorWorker(engine.db, chain.gateway, chain.signer, replace(QUICK, **changes))
 
 
-def drain(worker: AnchorWorker, rounds: int = 40) -> None:
-    """Let a worker do rounds until nothing is left to do."""
-    for _ in range(rounds):
-        done = worker.run_once()
-        if not (done.sent or done.settled or done.out):
-            return
-    raise AssertionError(f"still busy after {rounds} rounds")
-
-
 def refused(response: Any, status: int, code: str, field: str | None = None) -> dict[str, Any]:
     """Check a refusal's status, code and envelope, and return it."""
     assert response.status_code == status, f"{response.status_code} {response.text}"

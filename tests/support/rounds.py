@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
+
+from sqlalchemy import func, select
 
 from chainmemory.anchoring.health import Progress
 from chainmemory.anchoring.station import Step, no_step
 from chainmemory.anchoring.worker import AnchorWorker
 from chainmemory.chain.signer import Signer
 from chainmemory.store.database import Database
-from chainmemory.store.outbox_rows import HEAD, MEMORY, STATE, OutboxRow
+from chainmemory.store.outbox_rows import FAILED, HEAD, MEMORY, STATE, OutboxRow
 from chainmemory.store.projects import Project
+from chainmemory.store.tables import outbox
 from chainmemory.store.transactions import TransactionRow
-from tests.support.chains import TesterChain
+from tests.support.chains import QUICK, TesterChain
 from tests.support.onchain import OnChain
 from tests.support.saving import Person, append_state, create_account, create_project, save
+
+# More than QUICK's longest wait for a retry, less than any wait that a test means to last.
+NEAR_S = 1.0
 
 
 def worker_on(
@@ -28,16 +36,37 @@ def worker_on(
 
 
 def drain(worker: AnchorWorker, *, mine: TesterChain | None = None, rounds: int = 40) -> list[Progress]:
-    """Do rounds until two in a row have nothing to do; `mine` makes a block after each."""
+    """Do rounds, a block of `mine` after each, until two in a row have nothing to do and no retry is near."""
     done: list[Progress] = []
+    idle = 0
     for _ in range(rounds):
-        done.append(worker.run_once())
+        last = worker.run_once()
+        done.append(last)
         if mine is not None:
             mine.mine()
-        idle = [not (last.sent or last.settled or last.out or last.error) for last in done[-2:]]
-        if idle == [True, True]:
+        if last.sent or last.settled:
+            idle = 0
+        elif last.out or last.error:
+            idle = 0
+            time.sleep(min(last.wait_s, QUICK.poll_s))
+        elif (rest_s := _until_a_retry(worker)) > 0:
+            time.sleep(rest_s)
+        elif (idle := idle + 1) == 2:
             return done
     raise AssertionError(f"still busy after {rounds} rounds: {done[-1]}")
+
+
+def _until_a_retry(worker: AnchorWorker) -> float:
+    """Return in how many seconds the first retry is due; 0 where none is within NEAR_S."""
+    clock = worker._clock
+    with worker._db.read() as tx:
+        near = select(func.min(outbox.c.next_attempt_at)).where(
+            outbox.c.status == FAILED,
+            outbox.c.next_attempt_at > clock.now(),
+            outbox.c.next_attempt_at <= clock.after(NEAR_S),
+        )
+        ((due,),) = tx.outbox._session.query(near)
+    return max(0.0, (datetime.fromisoformat(due) - clock.wall()).total_seconds()) if due is not None else 0.0
 
 
 def rows_of(db: Database, kind: str, subject: str) -> list[OutboxRow]:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.api import drain, use_chain
+from tests.support.api import use_chain
 from tests.support.chains import TesterChain
+from tests.support.rounds import drain
 from tests.support.served import Served, serving
 
 pytestmark = pytest.mark.chromium

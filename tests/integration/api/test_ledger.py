@@ -13,8 +13,9 @@ from sqlalchemy import create_engine, text
 from chainmemory.protocol.canonical import canonical
 from chainmemory.protocol.event import event_hash
 from chainmemory.protocol.ledger_entry import GENESIS_PREV, make_entry
-from tests.support.api import Account, Api, drain, refused, use_chain
+from tests.support.api import Account, Api, refused, use_chain
 from tests.support.chains import TesterChain
+from tests.support.rounds import drain
 
 REPORT_KEYS = [
     "ok", "chain", "entries", "broken_at", "reason", "sealed", "altered", "missing", "unsealed", "disputed",

@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from chainmemory.anchoring.worker import AnchorWorker
-from tests.support.api import Account, Api, drain, refused, use_chain
+from tests.support.api import Account, Api, refused, use_chain
 from tests.support.chains import TesterChain
 from tests.support.databases import ENGINES
+from tests.support.rounds import drain
 
 BOTH = pytest.mark.parametrize("api", ENGINES, indirect=True)
 

@@ -13,8 +13,9 @@ from chainmemory.chain.merkle import State, verify_state_in_root
 from chainmemory.engine import verification
 from chainmemory.errors import IntegrityError
 from chainmemory.protocol.evidence import Proof
-from tests.support.api import Account, Api, drain, use_chain
+from tests.support.api import Account, Api, use_chain
 from tests.support.chains import TesterChain
+from tests.support.rounds import drain
 
 FORGED = "0x" + "ab" * 32
 

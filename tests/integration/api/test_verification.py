@@ -13,9 +13,10 @@ from chainmemory.chain.registry import MemoryRegistry
 from chainmemory.engine.chain_view import ChainView
 from chainmemory.protocol.evidence import evidence_root
 from chainmemory.protocol.identity import account_ref, project_id
-from tests.support.api import Account, Api, drain, refused, running_api, use_chain
+from tests.support.api import Account, Api, refused, running_api, use_chain
 from tests.support.chains import TesterChain
 from tests.support.databases import ENGINES
+from tests.support.rounds import drain
 from tests.support.server import eventually
 
 BOTH = pytest.mark.parametrize("api", ENGINES, indirect=True)

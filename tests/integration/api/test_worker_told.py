@@ -8,9 +8,9 @@ from sqlalchemy import create_engine, text
 from chainmemory.anchoring.worker import worker_of
 from chainmemory.errors import ConfigurationError
 from chainmemory.store.parts import Part
-from tests.support.api import Account, Api, drain, refused, use_chain
+from tests.support.api import Account, Api, refused, use_chain
 from tests.support.chains import TesterChain
-from tests.support.rounds import free_the_lease
+from tests.support.rounds import drain, free_the_lease
 from tests.support.server import eventually
 
 
