@@ -75,18 +75,23 @@ def _taking_place(target: Path) -> Iterator[BinaryIO]:
 
     Raises ConfigurationError.
     """
-    special = target.exists() and not target.is_file()
-    place = target if special else target.resolve().with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        with place.open("wb") as file:
-            yield file
-        if not special:
-            place.replace(target.resolve())
+        if target.exists() and not target.is_file():
+            with target.open("wb") as file:
+                yield file
+            return
+        path = target.resolve()
+        part = path.with_name(f".{path.name}.{os.getpid()}.part")
+        with part.open("wb") as file:
+            try:
+                yield file
+                file.flush()
+                part.replace(path)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise _unwritable(target, error) from error
-    finally:
-        if not special:
-            place.unlink(missing_ok=True)
 
 
 def _unwritable(path: Path, error: OSError) -> ConfigurationError:

@@ -168,6 +168,19 @@ def test_a_running_node_keeps_secrets_to_itself_and_can_be_exported(
         export_chain(authority.folder, tmp_path / "out.rlp", tmp_path / "out.json")
     with pytest.raises(ConfigurationError, match="holds no chain"):
         export_chain(tmp_path / "nowhere", tmp_path / "out.rlp")
+    unwritable = {
+        "Not a directory": tmp_path / "out.rlp" / "x",
+        "No such file": tmp_path / "nowhere" / "x",
+        "Is a directory": tmp_path,
+        "No space left": Path("/dev/full"),
+    }
+    for why, target in unwritable.items():
+        genesis = tmp_path / "other.json"
+        with pytest.raises(ConfigurationError, match=f"{target} can't be written: {why}"):
+            export_chain(authority.folder, target, genesis)
+        with pytest.raises(ConfigurationError, match=f"{target} can't be written: {why}"):
+            export_chain(authority.folder, tmp_path / "other.rlp", target)
+    assert not [path for path in tmp_path.iterdir() if path.name.endswith(".part")]
 
 
 def test_a_follower_copies_the_chain_and_passes_transactions_on(
