@@ -13,6 +13,7 @@ import httpx
 
 from chainmemory.errors import (
     ChainMemoryError,
+    ConfigurationError,
     Conflict,
     Forbidden,
     IntegrityError,
@@ -61,9 +62,13 @@ class Client:
     def __init__(
         self, url: str, api_key: str | None = None, *, timeout_s: float = 60.0, key_from: str | None = None
     ) -> None:
-        """Speak to `url`; `key_from` tells in a refusal which file or variable the key is of."""
-        self.url = url.rstrip("/")
-        self.api_key = api_key
+        """Speak to `url`; `key_from` tells in a refusal which file or variable the key is of.
+
+        Raises ConfigurationError where `url` is no address, or the key holds what no key can.
+        """
+        self.url = _address(url)
+        what = f"The API key of {key_from}" if key_from else "The API key"
+        self.api_key = _sendable(api_key, what) if api_key else api_key
         self.key_from = key_from
         headers = {"x-api-key": api_key} if api_key else {}
         self._http = httpx.Client(base_url=self.url, headers=headers, timeout=timeout_s, trust_env=False)
@@ -102,7 +107,7 @@ class Client:
 
     def revoke_key(self, key_id: str) -> Json:
         """Revoke a key for ever."""
-        return self._object(self._send("DELETE", f"/v1/keys/{quote(key_id, safe='')}"))
+        return self._object(self._send("DELETE", f"/v1/keys/{_part(key_id)}"))
 
     def profile(self) -> Json:
         """Return the account's profile."""
@@ -150,7 +155,7 @@ class Client:
 
     def evidence(self, project: str, item_id: str, version: int | None = None) -> Json:
         """Return the event hashes behind an item, with their proofs."""
-        return self.get(f"{_project(project)}/state/evidence/{quote(item_id, safe='')}", version=version)
+        return self.get(f"{_project(project)}/state/evidence/{_part(item_id)}", version=version)
 
     def anchor(self, project: str, version: int | None = None) -> Json:
         """Return where a state version stands on its way to the chain."""
@@ -158,7 +163,7 @@ class Client:
 
     def verify(self, public_name: str, *, limit: int | None = None, cursor: str | None = None) -> Json:
         """Return one page of the public verification of a project."""
-        return self.get(f"/v1/verify/{quote(public_name, safe='')}", limit=limit, cursor=cursor)
+        return self.get(f"/v1/verify/{_part(public_name)}", limit=limit, cursor=cursor)
 
     # -- agents kept as files, on the server's own machine ------------------------------------------
 
@@ -219,6 +224,8 @@ class Client:
             pause = FIRST_PAUSE_S * 2**attempt
             try:
                 answer = self._http.request(method, path, params=query, json=body, headers=headers)
+            except UnicodeEncodeError:
+                raise _no_unicode() from None
             except httpx.TransportError as error:
                 # A refused connection won't heal by itself within our patience.
                 if attempt == attempts or isinstance(error, httpx.ConnectError):
@@ -274,8 +281,42 @@ def _place(url: str) -> str:
     return redact_url(url) + usual
 
 
+def _address(url: str) -> str:
+    """Return the address without a slash at its end. Raises ConfigurationError."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host or not 0 <= (parsed.port or 0) <= 65535:
+        raise ConfigurationError(
+            "The server's address (--url, CHAINMEMORY_URL) isn't one; it is like http://127.0.0.1:8420."
+        )
+    return url.rstrip("/")
+
+
+def _sendable(secret: str, what: str) -> str:
+    """Return a key or token that a header can carry. Raises ConfigurationError, which doesn't quote it."""
+    if not (secret.isascii() and secret.isprintable() and " " not in secret):
+        raise ConfigurationError(
+            f"{what} can't be right: it holds a space, a line break or a letter beyond ASCII. Copy it anew."
+        )
+    return secret
+
+
+def _part(name: str) -> str:
+    """Return a name as a part of a path. Raises Invalid."""
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError:
+        raise _no_unicode() from None
+
+
+def _no_unicode() -> Invalid:
+    return Invalid("A name or text isn't Unicode: its bytes are no valid UTF-8. Nothing was sent.")
+
+
 def _admin(token: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"} if token else {}
+    return {"authorization": f"Bearer {_sendable(token, 'The admin token')}"} if token else {}
 
 
 def _given(values: Mapping[str, Any]) -> Json:
@@ -283,4 +324,4 @@ def _given(values: Mapping[str, Any]) -> Json:
 
 
 def _project(name: str) -> str:
-    return f"/v1/project/{quote(name, safe='')}"
+    return f"/v1/project/{_part(name)}"

@@ -35,10 +35,10 @@ QUOTABLE = (OSError, ImportError, Unavailable, ConfigurationError, IntegrityErro
 SECRETS = re.compile(r"(?<=://)[^/@\s\"]+(?=@)|\baic_[A-Za-z0-9_-]+")
 
 
-def configure(process: str, *, level: str = "info", file: Path | None = None) -> None:
+def configure(process: str, *, level: str = "info", file: Path | None = None, short: bool = False) -> None:
     """Send this process's logs to `file` (rotated, mode 0600), or to stderr where there is none.
 
-    With a file, warnings and worse go to stderr as well, in a short form for people.
+    With a file, warnings and worse go to stderr as well, in a `short` form for people; `short` is that alone.
     """
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -71,6 +71,7 @@ def configure(process: str, *, level: str = "info", file: Path | None = None) ->
         to_file.setFormatter(formatter(_json_line))
         to_file.name = HANDLER
         root.addHandler(to_file)
+    if file is not None or short:
         console.setFormatter(formatter(_short_line))
         console.setLevel(logging.WARNING)
     console.name = HANDLER

@@ -129,6 +129,11 @@ class Settings(BaseSettings):
             raise ConfigurationError(_explain(error)) from None
         except (SettingsError, ValueError, OSError) as error:
             raise ConfigurationError(f"The settings can't be read: {error}") from None
+        except RuntimeError:  # expanduser's
+            raise ConfigurationError(
+                "A setting names a folder by ~, but there is no such user, or this one has no home folder; "
+                "give the whole path."
+            ) from None
 
     @classmethod
     def settings_customise_sources(
@@ -255,7 +260,10 @@ class _HomeFile(TomlConfigSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         home = self.current_state.get("home") or self.settings_cls.model_fields["home"].default
-        values = self._read_files(Path(home).expanduser() / SETTINGS_FILE)
+        path = Path(home).expanduser() / SETTINGS_FILE
+        if path.is_dir():  # would be passed over
+            raise ConfigurationError(f"{path} is a folder; the settings are a file.")
+        values = self._read_files(path)
         if "home" in values:
             raise ConfigurationError(f"{SETTINGS_FILE} lies in the home, so it can't name another home.")
         return values

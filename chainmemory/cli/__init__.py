@@ -4,6 +4,9 @@
 def main() -> None:
     """Run a command."""
     # Imported here, for a server's processes import this package and need none of the commands.
-    from chainmemory.cli.app import run
+    try:
+        from chainmemory.cli.app import run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before the command began, or after it ended
+        raise SystemExit(130) from None

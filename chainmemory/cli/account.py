@@ -11,7 +11,7 @@ import orjson
 
 from chainmemory.cli.home import prepare_home, running_url
 from chainmemory.client import Client, Json
-from chainmemory.errors import ConfigurationError, Unauthorized
+from chainmemory.errors import ConfigurationError, Invalid, Unauthorized
 from chainmemory.settings import Settings
 
 KEY_VARIABLE = "CHAINMEMORY_API_KEY"
@@ -29,7 +29,7 @@ def connect(home: Path | None, url: str | None) -> Client:
     Raises Unauthorized where there is neither.
     """
     client, key = _client(Settings.load(home=home), url)
-    if key is None:
+    if not key:
         raise Unauthorized(
             "There is no API key: create an account with `chainmemory keys create`, or put a key in "
             f"{KEY_VARIABLE}."
@@ -71,8 +71,10 @@ def kept_account(settings: Settings) -> dict[str, Any] | None:
         kept: Any = orjson.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except (OSError, orjson.JSONDecodeError) as error:
-        raise ConfigurationError(f"{path} can't be read: {type(error).__name__}.") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path} can't be read: {error.strerror}.") from None
+    except orjson.JSONDecodeError:
+        kept = None
     if not isinstance(kept, dict) or not isinstance(kept.get("api_key"), str):
         raise ConfigurationError(f"{path} isn't a file of `chainmemory keys create`; remove or restore it.")
     return kept
@@ -92,11 +94,21 @@ def _kept_key(settings: Settings, place: str, *, given: bool) -> str | None:
 def text_argument(text: str) -> str:
     """Return a text given on the command line, `-` meaning all of stdin.
 
-    Raises ConfigurationError where the bytes are no UTF-8.
+    Raises Invalid where the bytes are no UTF-8, or stdin can't be read.
     """
     try:
-        given = sys.stdin.buffer.read().decode() if text == "-" else text
+        given = stdin_bytes().decode() if text == "-" else text
         given.encode()
     except UnicodeError:
-        raise ConfigurationError("The text isn't valid UTF-8.") from None
+        raise Invalid("The text isn't valid UTF-8.") from None
     return given
+
+
+def stdin_bytes() -> bytes:
+    """Return all of stdin. Raises Invalid where it is closed or can't be read."""
+    if sys.stdin is None:
+        raise Invalid("Standard input is closed; pipe in what is to be read, or name a file instead of -.")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise Invalid(f"Standard input can't be read: {error.strerror or type(error).__name__}.") from None

@@ -8,7 +8,7 @@ import typer
 
 from chainmemory.cli import options
 from chainmemory.cli.account import connect, connect_publicly, keep, kept_account, server_url
-from chainmemory.cli.output import as_text, print_json, printable
+from chainmemory.cli.output import as_text, print_json, printable, say
 from chainmemory.client import Client
 from chainmemory.errors import ConfigurationError, Unauthorized, Unavailable
 from chainmemory.settings import Settings
@@ -43,14 +43,16 @@ def create(
     token = settings.admin_token.get_secret_value() if settings.admin_token else None
     with Client(place) as client:
         created = client.create_account(admin_token=token)
-    if as_json:
-        print_json(created)
-    else:
-        typer.echo(f"account  {created['account_id']}\napi key  {created['api_key']}")
-        typer.echo("The key is shown this once; the server keeps only its hash.", err=True)
-    if save:
-        path = keep(settings, place, created)
-        typer.echo(f"Later commands find it in {path}.", err=True)
+    try:
+        path = keep(settings, place, created) if save else None
+    finally:  # shown this once: it must neither depend on the file, nor the file on it
+        if as_json:
+            print_json(created)
+        else:
+            say(f"account  {created['account_id']}\napi key  {created['api_key']}")
+            say("The key is shown this once; the server keeps only its hash.", err=True)
+    if path:
+        say(printable(f"Later commands find it in {path}."), err=True)
 
 
 @keys.command("add")
@@ -67,8 +69,8 @@ def add(
     if as_json:
         print_json(added)
     else:
-        typer.echo(f"key id   {added['key_id']}\nscope    {added['scope']}\napi key  {added['api_key']}")
-        typer.echo("The key is shown this once; the server keeps only its hash.", err=True)
+        say(f"key id   {added['key_id']}\nscope    {added['scope']}\napi key  {added['api_key']}")
+        say("The key is shown this once; the server keeps only its hash.", err=True)
 
 
 @keys.command("list")
@@ -82,7 +84,7 @@ def list_keys(home: options.Home = None, url: options.Url = None, as_json: optio
     for key in found:
         revoked = f"revoked {key['revoked_at'][:16]}" if key["revoked_at"] else "valid"
         label = printable(key["label"] or "-")
-        typer.echo(f"{key['key_id']}  {key['scope']:<5}  {key['created_at'][:16]}  {revoked:<24}  {label}")
+        say(f"{key['key_id']}  {key['scope']:<5}  {key['created_at'][:16]}  {revoked:<24}  {label}")
 
 
 @keys.command("revoke")
@@ -98,7 +100,7 @@ def revoke(
     if as_json:
         print_json(revoked)
     else:
-        typer.echo(f"{revoked['key_id']} is revoked.")
+        say(f"{revoked['key_id']} is revoked.")
 
 
 def status(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:
@@ -119,5 +121,5 @@ def status(home: options.Home = None, url: options.Url = None, as_json: options.
     if as_json:
         print_json(shown)
     else:
-        typer.echo(as_text(shown))
+        say(as_text(shown))
     raise typer.Exit(0 if code == 200 else 1)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chainmemory.cli import options
-from chainmemory.cli.output import print_json, printable
+from chainmemory.cli.output import print_json, printable, say
 from chainmemory.errors import ConfigurationError
 from chainmemory.settings import Settings
 
@@ -65,7 +65,7 @@ def list_anchors(
     if as_json:
         print_json({"anchors": found})
     else:
-        typer.echo("\n".join(_table(found)) if found else "There are no such anchors.")
+        say("\n".join(_table(found)) if found else "There are no such anchors.")
 
 
 @app.command()
@@ -83,7 +83,7 @@ def explain(
     if as_json:
         print_json(found)
     else:
-        typer.echo("\n".join(printable(line) for line in found["words"]))
+        say("\n".join(printable(line) for line in found["words"]))
 
 
 @app.command()
@@ -104,7 +104,7 @@ def retry(
     if as_json:
         print_json({"due_now": count})
     else:
-        typer.echo(f"{count} failed anchor{'s are' if count != 1 else ' is'} due now.")
+        say(f"{count} failed anchor{'s are' if count != 1 else ' is'} due now.")
 
 
 @contextmanager

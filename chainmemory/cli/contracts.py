@@ -9,7 +9,7 @@ import typer
 
 from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR
 from chainmemory.cli import options
-from chainmemory.cli.output import print_json
+from chainmemory.cli.output import print_json, say
 from chainmemory.cli.settings_file import write_settings
 from chainmemory.errors import ConfigurationError, IntegrityError
 from chainmemory.logging import redact_url
@@ -87,7 +87,7 @@ def deploy(
                 "signer_password_file": str(settings.signer_password_path),
             }
         write_settings(settings, values)
-        typer.echo(f"Written to {settings.home / SETTINGS_FILE}; `chainmemory serve` uses them.", err=True)
+        say(f"Written to {settings.home / SETTINGS_FILE}; `chainmemory serve` uses them.", err=True)
 
 
 @app.command()
@@ -117,7 +117,7 @@ def verify(
             code_hash = check_code(gateway, name, address)
         except CodeMismatch as error:
             raise IntegrityError(error.message) from error
-        typer.echo(f"{name}  {address} on chain {chain_id}: the published code ({code_hash})")
+        say(f"{name}  {address} on chain {chain_id}: the published code ({code_hash})")
 
 
 @app.command()
@@ -134,7 +134,7 @@ def grant(
 
     gateway = _gateway(settings)
     hashes = grant(gateway, signer, _deployment(settings, gateway), submitter, policy=_policy(settings))
-    typer.echo(f"{submitter} may write to both contracts (transactions {', '.join(hashes)}).")
+    say(f"{submitter} may write to both contracts (transactions {', '.join(hashes)}).")
 
 
 def _begin(
@@ -155,7 +155,7 @@ def _gateway(settings: Settings) -> Gateway:
         raise ConfigurationError("Name the chain with --rpc; the embedded one gets its contracts by itself.")
     from chainmemory.chain.gateway import Gateway
 
-    typer.echo(f"Asking the chain at {redact_url(settings.chain_url)} …", err=True)
+    say(f"Asking the chain at {redact_url(settings.chain_url)} …", err=True)
     return Gateway(settings.chain_url)
 
 
@@ -200,8 +200,8 @@ def _show(deployment: Deployment, as_json: bool) -> None:
         }
         print_json({"chain_id": deployment.chain_id, **shown})
         return
-    typer.echo(f"chain {deployment.chain_id}")
+    say(f"chain {deployment.chain_id}")
     for contract in contracts:
-        typer.echo(f"{contract.name}  {contract.address}")
-        typer.echo(f"  block {contract.block_number}, transaction {contract.tx_hash}")
-        typer.echo(f"  the code on chain is the published one ({contract.code_hash})")
+        say(f"{contract.name}  {contract.address}")
+        say(f"  block {contract.block_number}, transaction {contract.tx_hash}")
+        say(f"  the code on chain is the published one ({contract.code_hash})")

@@ -13,7 +13,7 @@ from chainmemory.cli.account import KEPT, connect_publicly, keep, server_url
 from chainmemory.cli.check import Checker
 from chainmemory.cli.git_history import History
 from chainmemory.cli.import_git import import_with_progress
-from chainmemory.cli.output import printable
+from chainmemory.cli.output import printable, say
 from chainmemory.cli.story import Story
 from chainmemory.cli.verify import rpc_of
 from chainmemory.cli.witness import Witness
@@ -145,11 +145,11 @@ class Demo:
                 checked = Checker(self._client, witness, self._project, _say).run()
             except IntegrityError as error:
                 raise IntegrityError(f"VERIFICATION FAILED. {error.message}") from error
-        typer.echo(
+        say(
             f"\nVERIFIED: {checked.versions} versions, {checked.items} items and {checked.memories} memories "
-            f"of {self._project} are what {len(checked.transactions)} transactions say they are."
+            f"of {printable(self._project)} are what {len(checked.transactions)} transactions say they are."
         )
-        typer.echo(f"Anyone can look: {self._client.url}/verify/{answer['project']}")
+        say(f"Anyone can look: {self._client.url}/verify/{printable(answer['project'])}")
 
 
 def _client(settings: Settings, url: str | None) -> Client:
@@ -175,8 +175,8 @@ def _client(settings: Settings, url: str | None) -> Client:
 
 
 def _step(number: int, what: str) -> None:
-    typer.echo(f"\n{number}/4  {what}")
+    say(f"\n{number}/4  {printable(what)}")
 
 
 def _say(what: Any) -> None:
-    typer.echo(f"     {what}")
+    say(f"     {printable(what)}")

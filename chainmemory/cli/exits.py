@@ -1,13 +1,16 @@
-"""The one place that turns an error into a sentence on stderr and an exit code."""
+"""The one place that turns an error into a sentence on stderr and an exit code (docs/operating.md)."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from chainmemory.cli.output import printable, say
+from chainmemory.cli.streams import EXIT_NOBODY_READS, NobodyReads, OutputLost
 from chainmemory.cli.supervisor import EXIT_CONFIGURATION, LIFELINE_VARIABLE
 from chainmemory.errors import ChainMemoryError, ConfigurationError, IntegrityError
 from chainmemory.logging import log
@@ -16,6 +19,8 @@ EXIT_WRONG = 1
 """What was checked is wrong."""
 EXIT_UNCHECKED = 2
 """It couldn't be done or checked: wrong use, a refusal, a server or a chain that isn't there."""
+EXIT_INTERRUPTED = 130
+"""Ctrl-C, as a shell tells it."""
 
 
 @contextmanager
@@ -24,23 +29,38 @@ def ending() -> Iterator[None]:
     try:
         yield
     except ChainMemoryError as error:
-        print(f"chainmemory: {error.message}", file=sys.stderr)
+        _tell(error.message)
         if LIFELINE_VARIABLE in os.environ:
             log.error(error.message, action="process.failed", code=error.code)
         sys.exit(exit_code(error))
+    except NobodyReads:
+        sys.exit(EXIT_NOBODY_READS)
+    except OutputLost as error:
+        _tell(
+            f"standard output can't be written: {error}. What the command did is done, but not told; "
+            "give it a file or a pipe that takes it."
+        )
+        sys.exit(EXIT_UNCHECKED)
+    except SystemExit as end:
+        if end.code == EXIT_INTERRUPTED:
+            interrupted()
+        raise
+    except KeyboardInterrupt:
+        interrupted()
     except Exception as error:
         if LIFELINE_VARIABLE in os.environ:
             raise  # the log's hook writes it down, without its text
-        # A defect of ours: told in short, and not with the exit code of a failed verification.
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        print(
-            f"chainmemory: an error in chainmemory itself: {type(error).__name__} "
-            f"at {place.filename}:{place.lineno}. CHAINMEMORY_LOG_LEVEL=debug shows more.",
-            file=sys.stderr,
-        )
+        _tell(_of_the_system(error) or _of_ours(error))
         if os.environ.get("CHAINMEMORY_LOG_LEVEL") == "debug":
             traceback.print_exc()
         sys.exit(EXIT_UNCHECKED)
+
+
+def interrupted() -> None:
+    """End the process as one that Ctrl-C broke off."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would end the ending
+    _tell("interrupted.")
+    sys.exit(EXIT_INTERRUPTED)
 
 
 def exit_code(error: ChainMemoryError) -> int:
@@ -48,3 +68,24 @@ def exit_code(error: ChainMemoryError) -> int:
     if isinstance(error, ConfigurationError) and LIFELINE_VARIABLE in os.environ:
         return EXIT_CONFIGURATION
     return EXIT_WRONG if isinstance(error, IntegrityError) else EXIT_UNCHECKED
+
+
+def _tell(sentence: str) -> None:
+    with suppress(OSError, ValueError):  # a process's own stderr may be gone; there is no other place
+        say(f"chainmemory: {printable(sentence)}", err=True)
+
+
+def _of_the_system(error: Exception) -> str | None:
+    """Return what the system refused, where it names a file: a full disk, no rights, a folder as a file."""
+    if not isinstance(error, OSError) or error.strerror is None or error.filename is None:
+        return None
+    return f"{os.fsdecode(error.filename)!s} can't be used: {error.strerror}."
+
+
+def _of_ours(error: Exception) -> str:
+    """Return what tells a defect of ours in short."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"an error in chainmemory itself: {type(error).__name__} at {place.filename}:{place.lineno}. "
+        "CHAINMEMORY_LOG_LEVEL=debug shows more."
+    )

@@ -131,9 +131,10 @@ class RunNote:
         """Return the note, or None where there is none that can be read."""
         try:
             found: Any = orjson.loads(settings.run_file.read_bytes())
-            return cls(**found)
+            note = cls(**found)
         except (OSError, orjson.JSONDecodeError, TypeError):
             return None
+        return note if isinstance(note.pid, int) and isinstance(note.url, str) else None
 
     def write(self, settings: Settings) -> None:
         """Put the note in place at once; readers see the old one or the new one."""

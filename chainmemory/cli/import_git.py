@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from chainmemory.cli import options
 from chainmemory.cli.account import connect
 from chainmemory.cli.git_history import Commit, History
+from chainmemory.cli.output import print_json, printable, say
+from chainmemory.cli.streams import unguarded
 from chainmemory.client import BATCH, Client, Json
 from chainmemory.protocol.event import MAX_TEXT
 
@@ -62,21 +65,20 @@ def import_git_command(
     with connect(home, url) as client:
         done = import_with_progress(client, history, project)
     for commit in done.cut:
-        typer.echo(
+        say(
             f"chainmemory: the message of {commit[:12]} was cut after {CONTENT_BYTES // 1024} KiB; "
             "the repository has all of it.",
             err=True,
         )
     if as_json:
         told = {"project": project, "saved": done.saved, "known": done.known, "cut": done.cut}
-        typer.echo(orjson.dumps(told).decode())
+        print_json(told)
     elif not done.numbers:
-        typer.echo(f"{path} has no commits yet; nothing to import.")
+        say(printable(f"{path} has no commits yet; nothing to import."))
     else:
-        typer.echo(
-            f"Saved {done.saved} commits of {history.name} as memories of project {project}"
-            + (f"; {done.known} were there already." if done.known else ".")
-        )
+        place = printable(f"{history.name} as memories of project {project}")
+        known = f"; {done.known} were there already" if done.known else ""
+        say(f"Saved {done.saved} commits of {place}{known}.")
 
 
 def import_with_progress(client: Client, history: History, project: str) -> Imported:
@@ -88,7 +90,7 @@ def import_with_progress(client: Client, history: History, project: str) -> Impo
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar on stderr, where that is a terminal; what is yielded moves it on."""
-    console = Console(stderr=True)
+    console = Console(file=unguarded(sys.stderr))
     with Progress(
         TextColumn("[progress.description]{task.description}"),
         BarColumn(),
@@ -96,6 +98,8 @@ def bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
         TimeRemainingColumn(),
         console=console,
         transient=True,
+        redirect_stdout=False,  # rich would read markup in what is printed
+        redirect_stderr=False,
         disable=not console.is_terminal,
     ) as progress:
         task = progress.add_task(what, total=total)

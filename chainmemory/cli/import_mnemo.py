@@ -16,7 +16,7 @@ import typer
 from chainmemory.cli import options
 from chainmemory.cli.account import connect
 from chainmemory.cli.import_git import BATCH_BYTES, CONTENT_BYTES, bar
-from chainmemory.cli.output import print_json, printable
+from chainmemory.cli.output import print_json, printable, say
 from chainmemory.client import BATCH, Client, Json
 from chainmemory.errors import IntegrityError, Invalid
 from chainmemory.ledger.entries import read_file_line
@@ -79,15 +79,15 @@ def import_mnemo_command(
         )
     else:
         known = f"; {done.known} were there already" if done.known else ""
-        typer.echo(f"Saved {done.saved} records of {printable(store.agent)} as memories{known}.")
+        say(f"Saved {done.saved} records of {printable(store.agent)} as memories{known}.")
     for record in store.cut:
-        typer.echo(
+        say(
             f"chainmemory: {printable(record)} was cut after {CONTENT_BYTES // 1024} KiB; "
             "the file has all of it.",
             err=True,
         )
     for record, verdict in store.left_out.items():
-        typer.echo(f"chainmemory: {printable(record)}: {verdict}, so it was left out.", err=True)
+        say(f"chainmemory: {printable(record)}: {verdict}, so it was left out.", err=True)
     if store.left_out:
         raise IntegrityError(f"{len(store.left_out)} records of {store.agent} are not what they were.")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,13 +11,13 @@ import typer
 
 from chainmemory import logging
 from chainmemory.cli import options
-from chainmemory.cli.account import server_url
+from chainmemory.cli.account import server_url, stdin_bytes
 from chainmemory.cli.exits import EXIT_UNCHECKED, EXIT_WRONG, exit_code
 from chainmemory.cli.ledger_chain import HeadReader, HeadsOnChain, anchor_through, head_reader
 from chainmemory.cli.ledger_lines import anchor_line, lines_of
 from chainmemory.cli.ledger_server import admin_token, owning_server
 from chainmemory.cli.ledger_watch import until_interrupted, watch
-from chainmemory.cli.output import print_json, printable
+from chainmemory.cli.output import print_json, printable, say
 from chainmemory.client import Client
 from chainmemory.engine.clock import unix_now
 from chainmemory.errors import ChainMemoryError, Conflict, Invalid, NotFound
@@ -137,7 +136,7 @@ def anchor(
         show([one for one in told if "error" in one], as_json=False, single=False)
         for one in told:
             if "error" not in one:
-                typer.echo(anchor_line(one))
+                say(anchor_line(one))
     raise typer.Exit(ending_of(told))
 
 
@@ -152,7 +151,7 @@ def append(
     """Save one record and seal it. Safe to repeat: the same record is saved once."""
     settings = prepare(home, root)
     try:
-        data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        data = stdin_bytes() if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise NotFound(f"{file} can't be read: {error.strerror or type(error).__name__}.") from None
     _make_agent(settings.agents_dir, agent)
@@ -163,7 +162,7 @@ def append(
         print_json({"agent_id": agent, **told, "known": saved.known})
     else:
         state = "was sealed already" if saved.known else "is sealed"
-        typer.echo(f"{printable(agent)}: {printable(saved.record)} {state}: entry {saved.seq} {saved.hash}")
+        say(f"{printable(agent)}: {printable(saved.record)} {state}: entry {saved.seq} {saved.hash}")
 
 
 @app.command("watch")
@@ -256,16 +255,16 @@ def show(told: list[Json], *, as_json: bool, single: bool) -> None:
         return
     for one in told:
         if "error" in one:
-            typer.echo(f"chainmemory: {printable(one['agent_id'])}: {one['error']}", err=True)
+            say(f"chainmemory: {printable(one['agent_id'])}: {printable(one['error'])}", err=True)
         report = one.get("report", one)
         if report is not None and "chain" in report:
             for line in lines_of(report):
-                typer.echo(line)
+                say(line)
             if report is one and report["ok"] is None:
-                typer.echo(f"chainmemory: {one['agent_id']}: no head of it is on chain yet.", err=True)
+                say(f"chainmemory: {printable(one['agent_id'])}: no head of it is on chain yet.", err=True)
         if "error" not in one and "report" in one:
             for record in one["sealed"]:
-                typer.echo(f"  adopted   {printable(record)}")
+                say(f"  adopted   {printable(record)}")
 
 
 def ending_of(told: list[Json]) -> int:
@@ -299,4 +298,4 @@ def _make_agent(root: Path, name: str) -> None:
         (root / name).mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise Invalid(f"{root / name} can't be made: {error.strerror or type(error).__name__}.") from None
-    typer.echo(f"New agent {name} in {root}.", err=True)
+    say(printable(f"New agent {name} in {root}."), err=True)

@@ -68,4 +68,4 @@ def anchor_line(told: dict[str, Any]) -> str:
     where = "" if anchor["block_number"] is None else f" in block {anchor['block_number']}"
     where += f", transaction {anchor['tx_hash']}" if anchor["tx_hash"] else ""
     why = f": {printable(anchor['reason'])}" if anchor["reason"] else ""
-    return f"{told['agent_id']}: entry {told['seq']} {told['hash']} {anchor['status']}{where}{why}"
+    return f"{printable(told['agent_id'])}: entry {told['seq']} {told['hash']} {anchor['status']}{where}{why}"

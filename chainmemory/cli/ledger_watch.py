@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +11,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import typer
-
 from chainmemory.cli.ledger_lines import lines_of
-from chainmemory.cli.output import printable
+from chainmemory.cli.output import printable, say
 from chainmemory.errors import ChainMemoryError
 from chainmemory.ledger.tenant import LEDGER, MEMORY, SUFFIX
 
@@ -98,11 +95,10 @@ def _told(name: str, report_of: Callable[[str], dict[str, Any]]) -> tuple[bool, 
     try:
         report = report_of(name)
     except ChainMemoryError as error:
-        return False, [f"{printable(name)}: {error.message}"]
+        return False, [f"{printable(name)}: {printable(error.message)}"]
     return report["ok"] is True, list(lines_of(report))
 
 
 def _say(lines: list[str]) -> None:
     for line in lines:
-        typer.echo(line)
-    sys.stdout.flush()
+        say(line)

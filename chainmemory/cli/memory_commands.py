@@ -8,7 +8,7 @@ import typer
 
 from chainmemory.cli import options
 from chainmemory.cli.account import connect, text_argument
-from chainmemory.cli.output import print_json, printable
+from chainmemory.cli.output import print_json, printable, say
 
 LINE = 100
 
@@ -43,7 +43,7 @@ def save(
     if as_json:
         print_json(saved)
     else:
-        typer.echo(f"memory {saved['memory_number']}  {saved['event_hash']}")
+        say(f"memory {saved['memory_number']}  {saved['event_hash']}")
 
 
 def memories(
@@ -61,9 +61,15 @@ def memories(
         print_json(page)
         return
     for memory in page["memories"]:
-        first_line = printable((memory["summary"] or "(no text here)").strip().split("\n")[0])[:LINE]
-        typer.echo(
+        first_line = _first_line(memory["summary"] or "(no text here)")
+        say(
             f"{memory['memory_number']:>6}  {memory['occurred_at'][:16]}  {memory['category']:<11}  "
             f"{memory['chain_sync']:<9}  {first_line}"
         )
-    typer.echo(f"{len(page['memories'])} of {page['total']}", err=True)
+    say(f"{len(page['memories'])} of {page['total']}", err=True)
+
+
+def _first_line(text: str) -> str:
+    line, _, rest = text.strip().partition("\n")
+    shown = printable(line.rstrip())
+    return shown[:LINE] + " …" if rest or len(shown) > LINE else shown

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from chainmemory.cli import options
+from chainmemory.cli.output import printable, say
 from chainmemory.cli.processes import run_api, run_chain, run_worker, run_worker_once
 from chainmemory.settings import Settings
 
@@ -40,9 +41,9 @@ def export(
     from chainmemory.node.export import export_chain
 
     done = export_chain(settings.chain_dir, file, genesis)
-    typer.echo(
+    say(
         f"{done.blocks} blocks with {done.transactions} transactions, head {done.head_hash}\n"
-        f"blocks in {file}, genesis in {done.genesis}"
+        + printable(f"blocks in {file}, genesis in {done.genesis}")
     )
 
 
@@ -84,6 +85,6 @@ def worker(
         log_level=log_level,
     )
     if once:
-        run_worker_once(settings, typer.echo)
+        run_worker_once(settings, say)
     else:
         run_worker(settings)

@@ -13,13 +13,14 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, build_opener
 
-import typer
-
 from chainmemory import logging
 from chainmemory.cli import options
 from chainmemory.cli.child import SOCKET_VARIABLE, listen
 from chainmemory.cli.home import HomeLock, RunNote, address, prepare_home
+from chainmemory.cli.output import say
+from chainmemory.cli.streams import OutputLost
 from chainmemory.cli.supervisor import ChildSpec, Supervisor
+from chainmemory.engine.lost_store import refuse_lost_store
 from chainmemory.logging import log
 from chainmemory.settings import Settings, unknown_variables
 
@@ -65,6 +66,7 @@ def serve(
         )
     lock = HomeLock.take(settings)
     try:
+        refuse_lost_store(settings)
         listeners = listeners or _listen(settings)
         ports = {name: listener.getsockname()[1] for name, listener in listeners.items()}
         settings = settings.model_copy(
@@ -186,7 +188,6 @@ Ctrl-C stops it.
 def _say(text: str) -> None:
     """Print at once; a reader that went away (`serve | head`) is no reason to stop serving."""
     try:
-        typer.echo(text)
-        sys.stdout.flush()
-    except OSError:
+        say(text)
+    except OutputLost:
         log.debug("Nobody reads stdout", action="serve.say")

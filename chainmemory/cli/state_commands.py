@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from chainmemory.cli import options
-from chainmemory.cli.account import connect, text_argument
-from chainmemory.cli.output import as_text, print_json, printable
-from chainmemory.errors import ConfigurationError
+from chainmemory.cli.account import connect, stdin_bytes
+from chainmemory.cli.output import as_text, print_json, printable, say
+from chainmemory.errors import Invalid, InvalidJson, NotFound
 from chainmemory.protocol.canonical import parse_json
 
 Project = Annotated[str, typer.Argument(help="The project's name.", metavar="PROJECT")]
@@ -27,10 +27,11 @@ def ops(
     as_json: options.AsJson = False,
 ) -> None:
     """Apply operations to a project's state. Exit code 1 where one was rejected."""
+    operations = _operations(file)
     with connect(home, url) as client:
         done = client.apply_ops(
             project,
-            _operations(file),
+            operations,
             expected_version=expected_version,
             atomic=atomic or None,
             dry_run=dry_run or None,
@@ -39,11 +40,12 @@ def ops(
     if as_json:
         print_json(done)
     else:
-        typer.echo(f"{done['project']} version {done['version']}  {done['state_hash']}")
+        say(f"{done['project']} version {done['version']}  {done['state_hash']}")
         for op in done["applied"]:
-            typer.echo(f"  applied   {op['index']:>3}  {op['op']}  {op['id']}")
+            say(f"  applied   {op['index']:>3}  {op['op']}  {op['id']}")
         for op in done["rejected"]:
-            typer.echo(f"  rejected  {op['index']:>3}  {op['op']}  {op['code']}: {printable(op['error'])}")
+            why = printable(f"{op['op']}  {op['code']}: {op['error']}")
+            say(f"  rejected  {op['index']:>3}  {why}")
     raise typer.Exit(1 if done["rejected"] else 0)
 
 
@@ -61,22 +63,22 @@ def state(
         print_json(found)
         return
     anchor = found["anchor"]
-    typer.echo(f"{found['project']} version {found['version']}  {found['state_hash']}")
-    typer.echo(
-        f"anchor {anchor['status']}" + (f" in {anchor['tx_hash']}" if anchor["tx_hash"] else "") + "\n"
-    )
-    typer.echo(as_text({key: item for key, item in found["state"].items() if key != "provenance"}))
+    say(f"{found['project']} version {found['version']}  {found['state_hash']}")
+    say(f"anchor {anchor['status']}" + (f" in {anchor['tx_hash']}" if anchor["tx_hash"] else "") + "\n")
+    say(as_text({key: item for key, item in found["state"].items() if key != "provenance"}))
 
 
 def _operations(file: str) -> list[Any]:
     try:
-        text = text_argument("-") if file == "-" else Path(file).read_bytes().decode()
+        data = stdin_bytes() if file == "-" else Path(file).read_bytes()
     except OSError as error:
-        raise ConfigurationError(f"{file} can't be read: {error.strerror}.") from None
-    except UnicodeDecodeError:
-        raise ConfigurationError(f"{file} isn't UTF-8.") from None
-    read = parse_json(text)
+        raise NotFound(f"{file} can't be read: {error.strerror}.") from None
+    place = "standard input" if file == "-" else file
+    try:
+        read = parse_json(data)
+    except InvalidJson as error:
+        raise InvalidJson(f"{place} must hold a JSON list of operations: {error}.") from None
     given = read["ops"] if isinstance(read, dict) and set(read) == {"ops"} else read
     if not isinstance(given, list):
-        raise ConfigurationError(f"{file} must hold a JSON list of operations.")
+        raise Invalid(f"{place} must hold a JSON list of operations.")
     return given

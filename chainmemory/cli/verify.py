@@ -11,7 +11,7 @@ from chainmemory.cli import options
 from chainmemory.cli.account import connect_publicly
 from chainmemory.cli.check import check_public
 from chainmemory.cli.home import RunNote, running_url
-from chainmemory.cli.output import print_json
+from chainmemory.cli.output import print_json, printable, say
 from chainmemory.cli.verify_home import verify_home
 from chainmemory.cli.witness import Witness
 from chainmemory.client import Client, Json
@@ -69,8 +69,9 @@ def verify(
     if as_json:
         print_json({"project": name, "compared": compared, "not_on_chain_yet": waiting, "asked": place})
     else:
-        typer.echo(
-            f"{name}: {compared} anchored version{'s' if compared != 1 else ''} found in the contract"
+        say(
+            f"{printable(name)}: {compared} anchored version{'s' if compared != 1 else ''} "
+            "found in the contract"
             + (f", {waiting} not on chain yet" if waiting else "")
             + f" (asked {place})"
         )

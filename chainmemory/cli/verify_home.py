@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import typer
-
 from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR, load_artifact
 from chainmemory.cli.home import RunNote
-from chainmemory.cli.output import print_json, printable
+from chainmemory.cli.output import print_json, printable, say
 from chainmemory.settings import Settings
 from chainmemory.vault.master import FILE
 from chainmemory.verify.findings import Report
@@ -44,23 +42,23 @@ def _asked(settings: Settings, rpc: str | None) -> Asked:
 def _show(report: Report) -> None:
     for account in report.accounts:
         on_chain = f", {account.anchored} anchored" if report.chain_checked else ""
-        typer.echo(
+        say(
             f"account {account.account_id}: {_count(account.memories, 'memory', 'memories')} "
             f"({account.opened} decrypted{on_chain}), "
             f"{_count(account.ledger_entries, 'ledger entry', 'ledger entries')}"
         )
         for project in account.projects:
             on_chain = f", {project.anchored} anchored" if report.chain_checked else ""
-            typer.echo(
-                f"  project {project.slug}: {_count(project.versions, 'version')} rebuilt, "
+            say(
+                f"  project {printable(project.slug)}: {_count(project.versions, 'version')} rebuilt, "
                 f"{_count(project.items, 'item')}{on_chain}"
             )
     for finding in report.findings:
-        typer.echo(f"DIFFERS [{finding.code}] {printable(finding.where)}: {printable(finding.words)}")
-    typer.echo(f"chain: {report.chain}")
+        say(f"DIFFERS [{finding.code}] {printable(finding.where)}: {printable(finding.words)}")
+    say(f"chain: {printable(report.chain)}")
     if not report.findings and not report.unchecked:
         totals = report.totals
-        typer.echo(
+        say(
             f"VERIFIED: {_count(totals.get('memories', 0), 'memory', 'memories')}, "
             f"{_count(totals.get('ledger_entries', 0), 'ledger entry', 'ledger entries')} and "
             f"{_count(totals.get('versions', 0), 'version')} of {_count(totals['accounts'], 'account')} "

@@ -85,7 +85,7 @@ def test_problems_are_listed_by_id(desk: Desk) -> None:
         "cc: chain intact (2 entries) · sealed 0 · altered 1 · missing 1 · unsealed 1",
         "  altered   m2",
         "  missing   m1",
-        "  unsealed  x�[31m",
+        r"  unsealed  x\x1b[31m",
     ]
 
 
