@@ -24,6 +24,7 @@ from chainmemory.engine.once import MAX_KEY_LENGTH, Once, Written
 from chainmemory.errors import ChainMemoryError, Forbidden, Invalid, NotFound, Unauthorized
 from chainmemory.logging import log
 from chainmemory.protocol.canonical import parse_json
+from chainmemory.store_file import DAMAGED
 
 Scope = MutableMapping[str, Any]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -67,6 +68,8 @@ class Shell:
         except ClientGone:
             return
         except ChainMemoryError as error:
+            if error.code == DAMAGED:
+                self._site.engine.note_damage(error)
             # A wrong method is told as the address's other doors tell their errors.
             refuse = (door or next(iter(methods.values()))).refuse
             answer = refuse(error) if refuse else error_answer(error)

@@ -28,6 +28,7 @@ from chainmemory.store.database import Database
 from chainmemory.store.leases import Lease
 from chainmemory.store.outbox_rows import HEAD, MEMORY
 from chainmemory.store.transactions import SIGNED
+from chainmemory.store_file import DAMAGED
 
 # Rows that get a reason when the chain can't be worked with; more would say nothing more.
 _ROWS_WITH_REASON = 1_000
@@ -120,7 +121,8 @@ class AnchorWorker:
                     progress = self.run_once()
                 except Unavailable as error:
                     progress = self._wait(error)
-                    log.warning("the store can't be used", action="worker.store_failed", reason=error.message)
+                    tell = log.error if error.code == DAMAGED else log.warning
+                    tell("the store can't be used", action="worker.store_failed", reason=error.message)
                 self._rest(stop, progress.wait_s)
         finally:
             self._give_back()

@@ -87,7 +87,9 @@ def run_worker(settings: Settings) -> None:
     begin("worker", settings)
     stop = stop_on_signal()
     from chainmemory.anchoring import worker
+    from chainmemory.engine.lost_store import refuse_lost_store
 
+    refuse_lost_store(settings)
     worker.run_worker(settings, stop)
     log.info("The worker has stopped", action="worker.stopped")
 
@@ -99,8 +101,10 @@ def run_worker_once(settings: Settings, say: Callable[[str], None]) -> None:
     stop = stop_on_signal()
     from chainmemory.anchoring import worker
     from chainmemory.anchoring.health import WORKING
+    from chainmemory.engine.lost_store import refuse_lost_store
     from chainmemory.store.database import Database
 
+    refuse_lost_store(settings)
     with Database.open(settings.store_url) as db:
         progress = worker.worker_of(settings, db).run_until_idle(stop, say)
     if progress.state != WORKING:

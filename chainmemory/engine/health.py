@@ -44,7 +44,7 @@ class Readiness:
 
 def readiness(engine: Engine) -> Readiness:
     """Ask the store, the chain and the worker whether they work."""
-    store = _said(engine.db.check)
+    store = engine.damage or _said(engine.db.check)
     chain = _said(engine.chain.contracts) if store == OK else _said(engine.chain.head)
     if chain == OK:
         chain = _said(engine.chain.head)

@@ -10,9 +10,13 @@ from typing import Final
 from chainmemory.engine.callers import Callers
 from chainmemory.engine.chain_view import ChainView
 from chainmemory.engine.explorer import Explorer
+from chainmemory.engine.lost_store import refuse_lost_store
 from chainmemory.engine.state_cache import StateCache
+from chainmemory.errors import ChainMemoryError
+from chainmemory.logging import log
 from chainmemory.settings import Settings
 from chainmemory.store.database import Database
+from chainmemory.store_file import damage_is_final
 from chainmemory.vault.account import AccountVault
 from chainmemory.vault.master import VARIABLE, MasterKeyring
 
@@ -30,6 +34,8 @@ class Engine:
         self.chain = ChainView(settings, db)
         self.explorer = Explorer(settings, db, self.chain)
         self.states = StateCache()
+        self.damage: str | None = None
+        """What is wrong with the store's file, once somebody met it; it doesn't pass by itself."""
         self._keyring = keyring
         self._lock = threading.Lock()
         self._vaults: OrderedDict[str, AccountVault] = OrderedDict()
@@ -40,9 +46,10 @@ class Engine:
         """Open the store and the master keys of this deployment. Raises ConfigurationError, Unavailable."""
         given = settings.master_key
         environ = {VARIABLE: given.get_secret_value()} if given is not None else {}
+        refuse_lost_store(settings)
         db = Database.open(settings.store_url)
         try:
-            with db.read() as tx:
+            with damage_is_final(db.path), db.read() as tx:
                 key_ids = tx.accounts.key_ids()
             # A new or another master key couldn't open the accounts that are there. Read after them: a
             # rotation puts the new key in the file before it uses it.
@@ -76,6 +83,11 @@ class Engine:
             while len(self._vaults) > MOST_VAULTS:
                 self._vaults.popitem(last=False)
         return vault
+
+    def note_damage(self, error: ChainMemoryError) -> None:
+        """Remember that the store's file is damaged, so that /readyz says so, and say it in the log."""
+        log.error(error.message, action="store.damaged")
+        self.damage = error.message
 
     def purge_due(self, every_s: float) -> bool:
         """Say, at most once in `every_s` seconds, that it is time to purge old answers."""

@@ -19,6 +19,7 @@ from chainmemory.store.migrate import migrate
 from chainmemory.store.postgresql import PostgresqlBackend
 from chainmemory.store.sqlite import SqliteBackend
 from chainmemory.store.tx import Tx, tx_of
+from chainmemory.store_file import damage_is_final, remember
 
 T = TypeVar("T")
 
@@ -43,15 +44,26 @@ class Database:
         """Open and migrate the database at `url`.
 
         `url` is a path or `sqlite:///path`, or `postgresql://…` (psycopg 3). Raises ConfigurationError for an
-        address that is neither or tables of a newer version, Unavailable where the server doesn't answer.
+        address that is neither, tables of a newer version, or a file that is damaged or was lost; Unavailable
+        where the server doesn't answer.
         """
         backend = _backend(str(url))
         try:
-            migrate(backend)
+            if isinstance(backend, SqliteBackend):
+                with damage_is_final(backend.path):
+                    migrate(backend)
+                remember(backend.path)
+            else:
+                migrate(backend)
         except BaseException:
             backend.close()
             raise
         return cls(backend)
+
+    @property
+    def path(self) -> Path | None:
+        """The file it lies in; None for PostgreSQL."""
+        return self._backend.path if isinstance(self._backend, SqliteBackend) else None
 
     @contextmanager
     def write(self) -> Iterator[Tx]:

@@ -20,6 +20,7 @@ from chainmemory.errors import ConfigurationError, Unavailable
 from chainmemory.store.backend import commit, rollback
 from chainmemory.store.sql import Session
 from chainmemory.store.turnstile import Turnstile
+from chainmemory.store_file import refuse_emptied, refuse_lost
 
 _WAIT_S = 30.0  # for another writer, in this process or in another
 _IDLE_READERS = 16
@@ -37,11 +38,14 @@ class SqliteBackend:
     """One file; see `chainmemory.store.backend.Backend`."""
 
     def __init__(self, path: Path, *, wait_s: float = _WAIT_S) -> None:
-        """Open the file, creating it readable by its owner alone; raises ConfigurationError.
+        """Open the file, creating it readable by its owner alone, unless it was there before and is lost.
+
+        Raises ConfigurationError.
 
         A write waits for its turn for about `wait_s` at each door.
         """
-        self._path = path
+        self.path = path
+        refuse_lost(path)
         self._wait_s = wait_s
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -123,7 +127,10 @@ class SqliteBackend:
                 self._pass_turn()
 
     def lock_schema(self, connection: Connection) -> None:
-        """Nothing to do: the transaction began immediately."""
+        """Refuse a file that had tables once; the transaction began immediately, so it locks already."""
+        raw = connection.connection.dbapi_connection
+        assert isinstance(raw, sqlite3.Connection)
+        refuse_emptied(self.path, raw)
 
     def scrub(self) -> None:
         """Move the write-ahead log into the file and truncate it; deleted content is overwritten there
@@ -160,7 +167,7 @@ class SqliteBackend:
     def _connect(self) -> sqlite3.Connection:
         # isolation_level None: the sqlite3 module begins nothing by itself. Connections wander between
         # threads, but are in one thread's hands at a time.
-        raw = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=self._wait_s)
+        raw = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=self._wait_s)
         for pragma in _PRAGMAS:
             raw.execute(pragma)
         _use_wal(raw, self._wait_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -13,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from chainmemory.engine.lost_store import refuse_lost_store
 from chainmemory.errors import ChainMemoryError
+from chainmemory.settings import Settings
 from tests.support.server import Server, descendants, eventually, gone, run_cli
 
 TOKEN = "a-token-for-tests"
@@ -116,13 +119,14 @@ def test_readyz_says_503_while_a_part_is_stopped(server: Server, name: str) -> N
     eventually(lambda: server.readyz() == 200, f"/readyz notices that the {name} goes on")
 
 
-def test_sigterm_stops_all_and_the_next_start_has_everything(server: Server) -> None:
+def test_sigterm_stops_all_and_the_next_start_has_everything_wherever_the_home_is(server: Server) -> None:
     with server.account() as client:
         saved = [client.save(f"memory {n}") for n in range(5)]
     below = descendants(server.pid)
     assert server.stop() == 0
     assert all(gone(pid) for pid in below)
     assert not (server.home / "run.json").exists()
+    server.home = server.home.rename(server.home.with_name("moved"))
     with server.start().client(client) as client:
         assert [client.memory(n + 1)["event_hash"] for n in range(5)] == [one["event_hash"] for one in saved]
 
@@ -158,6 +162,27 @@ def test_children_end_with_a_killed_supervisor_and_the_next_server_waits_for_the
     server.process.wait()
     server.start()
     assert all(gone(pid) for pid in below)
+
+
+def test_a_home_whose_store_is_lost_or_damaged_is_not_served(server: Server, tmp_path: Path) -> None:
+    passing = shutil.ignore_patterns("logs", "run.*", "*-shm")
+    shutil.copytree(server.home, tmp_path / "home", ignore=passing)
+    store = tmp_path / "home" / "store.sqlite"
+    with store.open("r+b") as file:
+        file.write(os.urandom(65536))
+    ran = run_cli(store.parent, "serve", "--port", "0")
+    assert ran.returncode == 2
+    assert f"The store {store} can't be opened. The database file is damaged" in ran.stderr
+    assert "restore it from a backup" in ran.stderr
+
+    for file in store.parent.glob("store.sqlite*"):  # its mark too: as from a backup that lacks the store
+        file.unlink()
+    ran = run_cli(store.parent, "serve", "--port", "0")
+    assert ran.returncode == 2
+    assert f"The store {store} is missing, but contracts on the chain in" in ran.stderr
+    assert not store.exists()
+    (store.parent / "chain").rename(tmp_path / "chain")  # as the message says
+    refuse_lost_store(Settings.load(home=store.parent))
 
 
 def test_a_wrong_setting_of_a_child_ends_the_first_start(tmp_path: Path) -> None:

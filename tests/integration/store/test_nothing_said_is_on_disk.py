@@ -117,7 +117,7 @@ def test_no_file_of_the_home_holds_a_word(tmp_path: Path) -> None:
             assert person.key.hex().encode() not in data
         db.scrub()
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert files.keys() == {"master.key", "store.sqlite", "store.sqlite-turn"}
+    assert files.keys() == {"master.key", "store.sqlite", "store.sqlite-begun", "store.sqlite-turn"}
     for name, data in files.items():
         _assert_absent(data, name)
 
