@@ -60,7 +60,7 @@ class Chain:
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     folder = tmp_path_factory.mktemp("kill")
     workers = Workers(folder / "workers.log")
     try:
@@ -69,6 +69,14 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
             workers.close()
     finally:
         workers.close()
+
+
+@pytest.fixture
+def chain(running: Chain) -> Chain:
+    """Give the chain with nothing of an earlier test on its way: that would take a nonce of this one's."""
+    idle = {"pending": "0x0", "queued": "0x0"}
+    until(lambda: running.gateway.ask("txpool_status", []) == idle, "the node's pool to be empty")
+    return running
 
 
 def until(probe: Callable[[], bool], what: str, timeout_s: float = 60) -> None:

@@ -14,8 +14,8 @@ from tests.support.databases import fresh_database_url
 
 @pytest.fixture
 def db_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Give the URL of a fresh database."""
-    with fresh_database_url(getattr(request, "param", "sqlite"), tmp_path) as url:
+    """Give the URL of a fresh database that is migrated already."""
+    with fresh_database_url(getattr(request, "param", "sqlite"), tmp_path, migrated=True) as url:
         yield url
 
 
