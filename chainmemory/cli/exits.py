@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NoReturn
 
 from chainmemory.cli.output import printable, say
 from chainmemory.cli.streams import EXIT_NOBODY_READS, NobodyReads, OutputLost
@@ -56,7 +57,7 @@ def ending() -> Iterator[None]:
         sys.exit(EXIT_UNCHECKED)
 
 
-def interrupted() -> None:
+def interrupted() -> NoReturn:
     """End the process as one that Ctrl-C broke off."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would end the ending
     _tell("interrupted.")

@@ -175,7 +175,7 @@ def watch_command(
 ) -> None:
     """Check now, and again whenever a file changes; print what is different. Ctrl-C ends it.
 
-    Exit code 0: all was well at last; 1: something wasn't.
+    Exit code 0: all was well at last; 1: something wasn't; 130: a second Ctrl-C broke off a check.
     """
     settings = prepare(home, root)
     for name in chosen(settings, agent, every):

@@ -68,11 +68,12 @@ def snapshot(folder: Path) -> Snapshot:
 
 @contextmanager
 def until_interrupted() -> Iterator[threading.Event]:
-    """Yield an event that Ctrl-C (or SIGTERM) sets, instead of breaking off what runs."""
+    """Yield an event that Ctrl-C (or SIGTERM) sets, instead of breaking off what runs; a second one does."""
     stop = threading.Event()
 
-    def end(_number: int, _frame: FrameType | None) -> None:
+    def end(number: int, _frame: FrameType | None) -> None:
         stop.set()
+        signal.signal(number, before[signal.Signals(number)])
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
