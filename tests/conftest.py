@@ -2,6 +2,8 @@
 
 A ring that is off is said to be off, with the number of tests left out. A ring that is on fails where its
 tool is missing: a test that was asked for is never skipped.
+
+And the order of the files where several processes share the work: see `pytest_xdist_make_scheduler`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LEFT_OUT = pytest.StashKey[Counter[str]]()
+# Areas of tests by how long their files take: what is short at the end lets all processes end together.
+LONGEST_FIRST = ("web", "fault", "integration", "property", "unit")
+# Folders whose files share a server or a chain of the session: one process makes it, and runs all of them.
+SHARING = ("integration/demo", "integration/explorer", "integration/judges")
 
 
 def _program(*names: str) -> Callable[[], bool]:
@@ -74,6 +80,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = kept
     # Under xdist only the workers collect, so the count travels to the one that prints.
     if hasattr(config, "workeroutput"):
+        items.sort(key=_area)
         config.workeroutput["rings_left_out"] = dict(config.stash[LEFT_OUT])
 
 
@@ -83,6 +90,30 @@ def pytest_testnodedown(node: Any, error: object) -> None:
     for ring, count in getattr(node, "workeroutput", {}).get("rings_left_out", {}).items():
         counts = node.config.stash[LEFT_OUT]
         counts[ring] = max(counts[ring], count)
+
+
+def _area(item: pytest.Item) -> int:
+    area = item.nodeid.split("/")[1]
+    return LONGEST_FIRST.index(area) if area in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out files in the order they are collected in, and those of a sharing folder together.
+
+    By itself loadfile hands out the files with the fewest tests last, which are the longest here.
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class Files(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folders = (f"tests/{folder}/" for folder in SHARING)
+            return next(filter(nodeid.startswith, folders), None) or super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False
+    return Files(config, log)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
