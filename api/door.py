@@ -98,6 +98,8 @@ class Door:
     knows_key: bool = False
     media: str = "application/json"
     documented: bool = True
+    may_say_nothing: bool = False
+    """Whether 204 may answer it, instead of `status`."""
     refuse: Callable[[ChainMemoryError], Answer] | None = None
     """How the door tells an error, where it isn't with the envelope: a page for people."""
     in_loop: bool = field(init=False)

@@ -130,6 +130,8 @@ def _responses(door: Door) -> dict[int | str, dict[str, Any]]:
     responses: dict[int | str, dict[str, Any]] = {
         door.status: {"description": "Done", "content": {door.media: content}}
     }
+    if door.may_say_nothing:
+        responses[204] = {"description": "Nothing to answer"}
     for status in sorted({*_usual_errors(door), *door.errors}):
         responses[status] = {
             "description": errors.MEANING[status],

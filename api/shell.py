@@ -254,6 +254,8 @@ def _unexpected(scope: Scope) -> Answer:
 async def _send(send: Send, answer: Answer, status: int) -> None:
     body = answer.body if isinstance(answer.body, bytes) else encode(answer.body)
     headers = [*_headers(answer), (b"content-length", str(len(body)).encode())]
+    if status == 204:  # has no body, so nothing describes it
+        headers = [header for header in headers if not header[0].startswith(b"content-")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -109,6 +109,7 @@ _REQUEST: Final = {
     answer={"anyOf": [FREE, {"type": "array", "items": FREE}]},
     example={"jsonrpc": "2.0", "id": 1, "result": "0x2a"},
     errors=(404, 413, 503),
+    may_say_nothing=True,
 )
 async def rpc(call: Call) -> Answer:
     if not call.engine.settings.embedded:
@@ -121,8 +122,8 @@ async def rpc(call: Call) -> Answer:
     refusals = [_refusal(request) for request in requests if not _is_offered(request)]
     told = await _in_turn(call, allowed) if allowed else []
     answers = [refusal for refusal in refusals if refusal is not None] + told
-    if not answers:  # notifications alone: JSON-RPC answers nothing, HTTP needs an answer all the same
-        return Answer(b"")
+    if not answers:  # notifications alone
+        return Answer(b"", status=204)
     return Answer(answers if isinstance(body, list) else answers[0])
 
 

@@ -105,7 +105,8 @@ def test_a_notification_is_never_answered(api: Api, method: str) -> None:
     notification = {"jsonrpc": "2.0", "method": method}
     for body in (notification, [notification] * 2):
         answer = api.http.post("/rpc", json=body)
-        assert (answer.status_code, answer.content) == (200, b"")
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert not {"content-type", "content-length"} & answer.headers.keys()
     told = api.http.post("/rpc", json=[notification, {**notification, "id": 5}]).json()
     assert [one["id"] for one in told] == [5]
 
