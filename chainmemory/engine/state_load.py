@@ -40,9 +40,11 @@ def current_state(engine: Engine, tx: Tx, vault: AccountVault, project: Project)
 
 
 def state_at(
-    engine: Engine, tx: Tx, vault: AccountVault, project: Project, version: int | None
+    engine: Engine, tx: Tx, vault: AccountVault, project: Project, version: int | None, field: str = "version"
 ) -> ProjectState:
-    """Return one version, by default the current one. Raises NotFound, IntegrityError."""
+    """Return one version, by default the current one. Raises IntegrityError, and NotFound, which says that
+    `field` asks for it.
+    """
     if version is None or version == project.version:
         return current_state(engine, tx, vault, project)
     if version == 0:
@@ -50,7 +52,7 @@ def state_at(
     if version > project.version:
         raise NotFound(
             f"The project {project.slug} has no version {version}; the latest is {project.version}.",
-            field="version",
+            field=field,
         )
     return rebuilt(tx, vault, project, version)
 

@@ -30,8 +30,8 @@ def difference(
         first = max(0, last - 1) if older is None else older
         if first > last:
             raise Invalid(f"from ({first}) must not be later than to ({last}).", field="from")
-        before = state_at(engine, tx, vault, project, first)
-        after = state_at(engine, tx, vault, project, last)
+        before = state_at(engine, tx, vault, project, first, "from")
+        after = state_at(engine, tx, vault, project, last, "to")
     found = diff(before.document, after.document)
     return {
         "project": slug,
