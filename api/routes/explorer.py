@@ -100,6 +100,11 @@ def front(call: Call) -> Answer:
     return page("explorer/home.html", ui=UI, home=call.engine.explorer.home(), embedded=_embedded(call))
 
 
+@explorer_door("/explorer/", "The same, as some write it")
+def front_with_slash(_call: Call) -> Answer:
+    return _redirect("/explorer")
+
+
 @explorer_door("/explorer/blocks", "Blocks, newest first", "from")
 def block_list(call: Call) -> Answer:
     return page("explorer/blocks.html", ui=UI, found=call.engine.explorer.blocks(_number(call, "from")))

@@ -89,6 +89,11 @@ def test_the_first_block_has_no_seal_and_lists_the_signers(world: World) -> None
     assert authority(world) in page
 
 
+def test_a_last_slash_leads_to_the_front(world: World) -> None:
+    answer = world.page("/explorer/")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/explorer")
+
+
 def test_latest_leads_to_the_head(world: World) -> None:
     answer = world.page("/explorer/block/latest")
     assert answer.status_code == 303
