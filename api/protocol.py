@@ -65,6 +65,14 @@ class WholeAnswers(HttpToolsProtocol):
                     "too_large",
                 )
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what was asked for whole by a client that ended its side of the connection, then hang up."""
+        if self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+        else:
+            self.transport.close()
+        return True  # the transport isn't to be closed under the cork
+
     def on_message_begin(self) -> None:
         """Count the head's bytes from here on."""
         super().on_message_begin()

@@ -175,6 +175,18 @@ class _Hasty(WholeAnswers):
     most = 4
 
 
+@pytest.mark.parametrize("requests", [1, 3])
+def test_a_client_that_ends_its_side_first_gets_its_answers(served: Served, key: str, requests: int) -> None:
+    before = _total(served, key)
+    body = b'{"content": "asked, and nothing more to say"}'
+    with socket.create_connection(("127.0.0.1", served.port), timeout=20) as connection:
+        connection.sendall((_head(key, f"content-length: {len(body)}") + body) * requests)
+        connection.shutdown(socket.SHUT_WR)
+        received = b"".join(iter(lambda: connection.recv(65536), b""))  # until the server hangs up
+    assert received.count(b"HTTP/1.1 201") == requests
+    assert _total(served, key) == before + requests
+
+
 def test_slow_and_superfluous_clients_are_let_go(tmp_path: Path) -> None:
     with serving(tmp_path, http=_Hasty) as served:
         key = served.new_key()
