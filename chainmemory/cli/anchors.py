@@ -5,16 +5,16 @@ It looks into the home's store, so it works whether or not a server runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from chainmemory.cli import options
+from chainmemory.cli.local_store import open_store
 from chainmemory.cli.output import print_json, printable, say
-from chainmemory.errors import ConfigurationError
 from chainmemory.settings import Settings
 
 if TYPE_CHECKING:
@@ -107,16 +107,8 @@ def retry(
         say(f"{count} failed anchor{'s are' if count != 1 else ' is'} due now.")
 
 
-@contextmanager
-def _store(home: Any, database_url: str | None) -> Iterator[Database]:
-    """Open the store that is there. Raises ConfigurationError where there is none: a look makes nothing."""
-    settings = Settings.load(home=home, database_url=database_url)
-    if settings.database_url is None and not (settings.home / "store.sqlite").exists():
-        raise ConfigurationError(f"There is no store in {settings.home} yet.")
-    from chainmemory.store.database import Database
-
-    with Database.open(settings.store_url) as db:
-        yield db
+def _store(home: Path | None, database_url: str | None) -> AbstractContextManager[Database]:
+    return open_store(Settings.load(home=home, database_url=database_url))
 
 
 def _table(found: list[dict[str, Any]]) -> list[str]:

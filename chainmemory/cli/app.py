@@ -15,6 +15,7 @@ from chainmemory.cli.import_mnemo import import_mnemo_command
 from chainmemory.cli.memory_commands import memories, save
 from chainmemory.cli.output import say
 from chainmemory.cli.process_commands import api, chain_app, worker
+from chainmemory.cli.rotate_master import rotate_master
 from chainmemory.cli.serve import serve
 from chainmemory.cli.state_commands import ops, state
 from chainmemory.cli.streams import guarded, output_is_closed
@@ -34,6 +35,7 @@ app = typer.Typer(
 for command in (serve, status, demo, save, memories, ops, state, verify, api, worker):
     app.command()(command)
 app.add_typer(chain_app, name="chain")
+keys.command("rotate-master")(rotate_master)
 app.add_typer(keys, name="keys")
 app.add_typer(contracts.app, name="contracts")
 app.add_typer(anchors.app, name="anchors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -19,6 +20,7 @@ from chainmemory.store.database import Database
 from chainmemory.store_file import damage_is_final
 from chainmemory.vault.account import AccountVault
 from chainmemory.vault.master import VARIABLE, MasterKeyring
+from chainmemory.vault.ring_lock import hold_ring
 
 MOST_VAULTS: Final = 1024
 """Accounts whose unwrapped keys are kept at once."""
@@ -27,7 +29,9 @@ MOST_VAULTS: Final = 1024
 class Engine:
     """Store, vault, chain and caches of one process. Safe to share between threads."""
 
-    def __init__(self, settings: Settings, db: Database, keyring: MasterKeyring) -> None:
+    def __init__(
+        self, settings: Settings, db: Database, keyring: MasterKeyring, ring_held: int | None = None
+    ) -> None:
         self.settings = settings
         self.db = db
         self.callers = Callers(db)
@@ -37,6 +41,7 @@ class Engine:
         self.damage: str | None = None
         """What is wrong with the store's file, once somebody met it; it doesn't pass by itself."""
         self._keyring = keyring
+        self._ring_held = ring_held
         self._lock = threading.Lock()
         self._vaults: OrderedDict[str, AccountVault] = OrderedDict()
         self._purged_at = float("-inf")
@@ -48,7 +53,10 @@ class Engine:
         environ = {VARIABLE: given.get_secret_value()} if given is not None else {}
         refuse_lost_store(settings)
         db = Database.open(settings.store_url)
+        held = None
         try:
+            # Until the end: no key leaves the file while this process may wrap with it.
+            held = None if environ.get(VARIABLE, "").strip() else hold_ring(settings.home)
             with damage_is_final(db.path), db.read() as tx:
                 key_ids = tx.accounts.key_ids()
             # A new or another master key couldn't open the accounts that are there. Read after them: a
@@ -56,14 +64,19 @@ class Engine:
             keyring = MasterKeyring.load(settings.home, environ, create=not key_ids)
             keyring.require(key_ids)
         except BaseException:
+            if held is not None:
+                os.close(held)
             db.close()
             raise
-        return cls(settings, db, keyring)
+        return cls(settings, db, keyring, held)
 
     def close(self) -> None:
         """Close the store; the engine is of no more use."""
         self.explorer.close()
         self.db.close()
+        if self._ring_held is not None:
+            os.close(self._ring_held)
+            self._ring_held = None
 
     def new_account_key(self, account_id: str) -> tuple[str, bytes]:
         """Make an account's key and return the master key's id and the wrapped key."""
@@ -76,6 +89,9 @@ class Engine:
             return known
         with self.db.read() as tx:
             account = tx.accounts.get(account_id)
+        if account.key_id not in self._keyring.key_ids and self._ring_held is not None:
+            # A rotation put a new key in the file while this process ran.
+            self._keyring = MasterKeyring.load(self.settings.home, {}, create=False)
         key = self._keyring.unwrap_account_key(account_id, account.key_id, account.wrapped_key)
         vault = AccountVault(account_id, key)
         with self._lock:

@@ -61,6 +61,11 @@ class MasterKeyring:
         """The id of the key that wraps."""
         return self._newest
 
+    @property
+    def key_ids(self) -> list[str]:
+        """The ids of all keys, oldest first."""
+        return list(self._ciphers)
+
     def require(self, key_ids: Iterable[str]) -> None:
         """Raise ConfigurationError where a key is missing that accounts need: what is theirs couldn't be
         read.
@@ -100,6 +105,7 @@ def rotate(home: Path) -> str:
     The new file replaces the old in one step, so a crash leaves either. Raises ConfigurationError.
     """
     path = home / FILE
+    _clear_temporaries(path)
     keys = [*_read(path), os.urandom(KEY_BYTES)]
     temporary = _write_temporary(path, keys)
     temporary.replace(path)
@@ -113,6 +119,7 @@ def retire(home: Path, keep: str) -> None:
     Raises ConfigurationError, also where `keep` isn't in the file.
     """
     path = home / FILE
+    _clear_temporaries(path)
     kept = [key for key in _read(path) if key_id(key) == keep]
     if not kept:
         raise ConfigurationError(f"The master key {keep} is not in {path}.")
@@ -182,6 +189,13 @@ def _write_temporary(path: Path, keys: Iterable[bytes]) -> Path:
         file.flush()
         os.fsync(file.fileno())
     return Path(name)
+
+
+def _clear_temporaries(path: Path) -> None:
+    """Remove what a rotation that was killed left: they hold keys. With the file there, nobody creates it."""
+    if path.exists():
+        for left in path.parent.glob(f".{FILE}.*"):
+            left.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

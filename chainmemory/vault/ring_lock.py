@@ -1,0 +1,57 @@
+"""Who uses the ring in `home/master.key`: a process that read the old ring may go on to wrap with its key.
+
+So a key may leave the file only while no process holds the ring. Locks are flock's: they end with a process,
+however it ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from chainmemory.errors import Conflict
+
+LOCK: Final = "master.key.lock"
+
+
+def hold_ring(home: Path) -> int:
+    """Say, until the returned descriptor is closed, that this process uses the ring of `home`."""
+    handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+    return handle
+
+
+@contextmanager
+def ring_to_itself(home: Path) -> Iterator[bool]:
+    """Yield whether no process uses the ring of `home`; none can begin to inside."""
+    handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def one_rotation(home: Path) -> Iterator[None]:
+    """Let one process at a time change the ring's file. Raises Conflict (`rotation_runs`)."""
+    handle = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                f"Another process is rotating the master key of {home}; wait until it has ended.",
+                code="rotation_runs",
+            ) from None
+        yield
+    finally:
+        os.close(handle)
