@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from chainmemory.chain.artifacts import STATE_ANCHOR, load_artifact
 from chainmemory.cli.account import connect_publicly
 from chainmemory.cli.ledger_server import admin_token
 from chainmemory.cli.verify import rpc_of
-from chainmemory.cli.witness import Witness, _bytes, _selector, _topic
+from chainmemory.cli.witness import Refused, Witness, _bytes, _quantity, _selector, _topic
 from chainmemory.client import Client, Json
 from chainmemory.errors import IntegrityError, Unavailable
 from chainmemory.protocol.hashing import hex32, parse_hex32
@@ -20,6 +22,10 @@ from chainmemory.settings import Settings
 
 HEAD_ANCHORED = "HeadAnchored(bytes32,uint64,bytes32,uint64,address)"
 POLL_S = 0.5
+BLOCKS_AFTER_REFUSAL = 10_000
+"""Blocks of a range that most public nodes take; it doubles while that goes well."""
+LEAST_BLOCKS = 16
+"""A node that refuses so few refuses for another reason."""
 DONE = frozenset({"anchored", "covered", "conflict"})
 
 
@@ -36,16 +42,16 @@ class HeadsOnChain:
 class HeadWitness(Witness):
     """The chain, asked for ledger heads by plain JSON-RPC."""
 
+    def __init__(self, rpc_url: str) -> None:
+        super().__init__(rpc_url)
+        # What was learnt of a node that refuses long ranges counts for the next ledger too.
+        self._blocks_at_once = self._most_at_once = sys.maxsize
+        self._first_block: dict[str, int] = {}
+
     def heads(self, contract: str, ledger: str) -> HeadsOnChain:
         """Return every head that `contract` anchored for a ledger id (hex32). Raises Unavailable."""
-        wanted = {
-            "address": contract,
-            "fromBlock": "0x0",
-            "toBlock": "latest",
-            "topics": [_topic(HEAD_ANCHORED), ledger],
-        }
         found: dict[int, tuple[str, str | None]] = {}
-        for log in self._ask("eth_getLogs", wanted):
+        for log in self._logs_of(contract, [_topic(HEAD_ANCHORED), ledger]):
             found[int(log["topics"][2], 16)] = log["topics"][3].removeprefix("0x"), log["transactionHash"]
         data = _selector("latestHead(bytes32)") + parse_hex32(ledger)
         answer = _bytes(self._ask("eth_call", {"to": contract, "data": "0x" + data.hex()}, "latest"))
@@ -57,6 +63,44 @@ class HeadWitness(Witness):
             found[last] = last_hash, None
         by_position = {seq: entry_hash for seq, (entry_hash, _) in found.items()}
         return HeadsOnChain(by_position, found[max(found)][1] if found else None)
+
+    def _logs_of(self, contract: str, topics: list[str]) -> Iterator[Any]:
+        """Yield a contract's logs. Raises Unavailable.
+
+        All blocks are asked for at once: a node that keeps an index answers as quickly as for few. One that
+        refuses is asked from the contract's first block on, in ranges, the longest it takes.
+        """
+        last = _quantity(self._ask("eth_blockNumber"))
+        first = self._first_block.get(contract, 0)
+        while first <= last:
+            until = min(first + self._blocks_at_once - 1, last)
+            wanted = {"address": contract, "topics": topics, "fromBlock": hex(first), "toBlock": hex(until)}
+            try:
+                yield from self._ask("eth_getLogs", wanted)
+            except Refused:
+                if until - first < LEAST_BLOCKS:
+                    raise
+                self._most_at_once = (until - first + 1) // 2
+                self._blocks_at_once = min(self._most_at_once, BLOCKS_AFTER_REFUSAL)
+                if contract not in self._first_block:
+                    first = self._first_block[contract] = self._deployed_in(contract, last)
+                continue
+            first = until + 1
+            self._blocks_at_once = min(2 * self._blocks_at_once, self._most_at_once)
+
+    def _deployed_in(self, contract: str, last: int) -> int:
+        """Return the first block with the contract's code, 0 where the node no longer knows old states."""
+        low, high = 0, last
+        try:
+            while low < high:
+                middle = (low + high) // 2
+                if _bytes(self._ask("eth_getCode", contract, hex(middle))):
+                    high = middle
+                else:
+                    low = middle + 1
+        except Refused:
+            return 0
+        return low
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,10 @@ MEMORY_RECORDED = (
 )
 
 
+class Refused(Unavailable):
+    """The node answers a question with an error, or not in time."""
+
+
 @dataclass(frozen=True)
 class Anchored:
     """A StateAnchored event, as a transaction's receipt holds it."""
@@ -139,12 +143,14 @@ class Witness:
         question = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": list(params)}
         try:
             answer = self._http.post(self._url, json=question).json()
+        except httpx.ReadTimeout:
+            raise Refused(f"The chain at {self.place} takes too long over {method}.") from None
         except (httpx.HTTPError, ValueError) as error:
             raise Unavailable(f"The chain at {self.place} can't be asked ({type(error).__name__}).") from None
         if not isinstance(answer, dict) or "result" not in answer:
             told = answer.get("error", {}) if isinstance(answer, dict) else {}
             message = str(told.get("message", "no result"))[:200] if isinstance(told, dict) else "no result"
-            raise Unavailable(f"The chain at {self.place} refuses {method}: {message}")
+            raise Refused(f"The chain at {self.place} refuses {method}: {message}")
         return answer["result"]
 
 

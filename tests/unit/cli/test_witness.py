@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ from eth_hash.auto import keccak
 
 from chainmemory.cli.witness import STATE_ANCHORED, Anchored, Witness
 from chainmemory.errors import IntegrityError, Unavailable
+from tests.support.played_node import PlayedNode, played_node
 
 CONTRACT = "0x" + "aB" * 20
 PROJECT = "0x" + "11" * 32
@@ -21,52 +19,14 @@ TX = "0x" + "33" * 32
 TOPIC = "0x" + keccak(STATE_ANCHORED.encode()).hex()
 
 
-class Node:
-    """Answers each method with what `results` holds: a value, or a function of the parameters."""
-
-    def __init__(self) -> None:
-        self.results: dict[str, Any] = {}
-        self.raw: bytes | None = None
-        self.asked: list[tuple[str, list[Any]]] = []
-        node = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                question = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                node.asked.append((question["method"], question["params"]))
-                body = node.raw
-                if body is None:
-                    answer = {"jsonrpc": "2.0", "id": question["id"]}
-                    if question["method"] in node.results:
-                        answer["result"] = node.results[question["method"]]
-                    else:
-                        answer["error"] = {"code": -32601, "message": "no such method"}
-                    body = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
+@pytest.fixture
+def node() -> Iterator[PlayedNode]:
+    with played_node(PlayedNode) as node:
+        yield node
 
 
 @pytest.fixture
-def node() -> Iterator[Node]:
-    node = Node()
-    thread = threading.Thread(target=node.server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield node
-    node.server.shutdown()
-    node.server.server_close()
-    thread.join()
-
-
-@pytest.fixture
-def witness(node: Node) -> Iterator[Witness]:
+def witness(node: PlayedNode) -> Iterator[Witness]:
     with Witness(node.url) as witness:
         yield witness
 
@@ -80,7 +40,7 @@ def receipt(**changes: Any) -> dict[str, Any]:
     return {"status": "0x1", "blockNumber": "0x10", "logs": [log], **changes}
 
 
-def test_a_version_is_asked_for_in_the_contracts_own_encoding(node: Node, witness: Witness) -> None:
+def test_a_version_is_asked_for_in_the_contracts_own_encoding(node: PlayedNode, witness: Witness) -> None:
     node.results["eth_call"] = HASH
     assert witness.state_hash(CONTRACT, PROJECT, 7) == HASH
     [(method, [call, block])] = node.asked
@@ -90,25 +50,27 @@ def test_a_version_is_asked_for_in_the_contracts_own_encoding(node: Node, witnes
 
 
 @pytest.mark.parametrize("answer", ["0x", HASH[:-2], HASH + "00"])
-def test_an_answer_of_another_length_is_no_state_hash(node: Node, witness: Witness, answer: str) -> None:
+def test_an_answer_of_another_length_is_no_state_hash(
+    node: PlayedNode, witness: Witness, answer: str
+) -> None:
     node.results["eth_call"] = answer
     with pytest.raises(IntegrityError, match="isn't the anchor contract"):
         witness.state_hash(CONTRACT, PROJECT, 7)
 
 
-def test_the_events_of_a_transaction(node: Node, witness: Witness) -> None:
+def test_the_events_of_a_transaction(node: PlayedNode, witness: Witness) -> None:
     node.results["eth_getTransactionReceipt"] = receipt()
     assert witness.anchored(CONTRACT, TX) == [Anchored(PROJECT, 7, HASH, 16)]
 
 
-def test_another_contracts_events_count_for_nothing(node: Node, witness: Witness) -> None:
+def test_another_contracts_events_count_for_nothing(node: PlayedNode, witness: Witness) -> None:
     node.results["eth_getTransactionReceipt"] = receipt()
     assert witness.anchored("0x" + "cd" * 20, TX) == []
 
 
 @pytest.mark.parametrize(("found", "told"), [(None, "has no transaction"), (receipt(status="0x0"), "failed")])
 def test_a_transaction_that_is_not_there_or_failed(
-    node: Node, witness: Witness, found: Any, told: str
+    node: PlayedNode, witness: Witness, found: Any, told: str
 ) -> None:
     node.results["eth_getTransactionReceipt"] = found
     with pytest.raises(IntegrityError, match=told):
@@ -127,7 +89,7 @@ ASK: list[Callable[[Witness], object]] = [
 @pytest.mark.parametrize("ask", ASK)
 @pytest.mark.parametrize("raw", [b"<html>busy</html>", b"[]", b"{}", b"null", b'{"error": 5}', None])
 def test_nonsense_is_never_an_answer(
-    node: Node, witness: Witness, ask: Callable[[Witness], object], raw: bytes | None
+    node: PlayedNode, witness: Witness, ask: Callable[[Witness], object], raw: bytes | None
 ) -> None:
     node.raw = raw
     with pytest.raises(Unavailable):
@@ -136,7 +98,7 @@ def test_nonsense_is_never_an_answer(
 
 @pytest.mark.parametrize("ask", ASK[:3])
 def test_a_result_that_is_not_hexadecimal(
-    node: Node, witness: Witness, ask: Callable[[Witness], object]
+    node: PlayedNode, witness: Witness, ask: Callable[[Witness], object]
 ) -> None:
     node.results = dict.fromkeys(("eth_chainId", "eth_getCode", "eth_call"), "0xzz")
     with pytest.raises(Unavailable):
