@@ -20,6 +20,11 @@ from typing import Final
 from chainmemory.errors import ConfigurationError, Unavailable
 
 DAMAGED: Final = "store_damaged"
+FULL: Final = "store_full"
+FULL_WORDS: Final = (
+    "The disk that the store is on is full, so nothing was saved; make room on it, then it goes on by itself."
+)
+LEAST_ROOM_BYTES: Final = 256 * 1024
 _SUFFIX: Final = "-begun"
 _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -81,12 +86,24 @@ def damage_is_final(store: Path | None) -> Iterator[None]:
 
 def damage(error: sqlite3.Error) -> Unavailable | None:
     """Return what to say where an error of SQLite's means that the file is damaged, or is no database."""
-    if (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF not in _DAMAGE:
+    if _code(error) not in _DAMAGE:
         return None
     return Unavailable(
         f"The database file is damaged ({error}); whoever runs it must restore it from a backup.",
         code=DAMAGED,
     )
+
+
+def is_full_file(error: BaseException) -> bool:
+    """Tell whether SQLite found no room for the file."""
+    return isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_FULL
+
+
+def refuse_full(store: Path) -> None:
+    """Raise Unavailable (`store_full`) where the disk has next to no room for the file to grow."""
+    disk = os.statvfs(store)
+    if disk.f_bavail * disk.f_frsize < LEAST_ROOM_BYTES:
+        raise Unavailable(FULL_WORDS, code=FULL)
 
 
 def refuse_damaged(store: Path) -> None:
@@ -101,6 +118,11 @@ def refuse_damaged(store: Path) -> None:
             found = damage(error)
             if found is not None:
                 raise found from error
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code, 0 where the error isn't the library's."""
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF
 
 
 def _lost(store: Path, found: str) -> ConfigurationError:

@@ -105,7 +105,7 @@ def _run(settings: Settings, lock: HomeLock, listeners: dict[str, socket.socket]
         environ[f"{SOCKET_VARIABLE}_{name.upper()}"] = str(listener.fileno())
 
     def changed(pids: dict[str, int]) -> None:
-        RunNote(os.getpid(), url, chain_url, pids).write(settings)
+        _put_down(RunNote(os.getpid(), url, chain_url, pids), settings)
 
     _say(f"ChainMemory is starting on the home {settings.home} …")
     try:
@@ -119,6 +119,14 @@ def _run(settings: Settings, lock: HomeLock, listeners: dict[str, socket.socket]
     finally:
         RunNote.remove(settings)
     _say("ChainMemory has stopped.")
+
+
+def _put_down(note: RunNote, settings: Settings) -> None:
+    """Write `run.json`. Where that fails (a full disk) the server runs on, until the next change."""
+    try:
+        note.write(settings)
+    except OSError as error:
+        log.error(f"{settings.run_file} can't be written: {error.strerror}", action="serve.note_failed")
 
 
 def _wait_until_ready(url: str, settings: Settings, ending: threading.Event) -> bool:

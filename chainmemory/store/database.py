@@ -19,7 +19,7 @@ from chainmemory.store.migrate import migrate
 from chainmemory.store.postgresql import PostgresqlBackend
 from chainmemory.store.sqlite import SqliteBackend
 from chainmemory.store.tx import Tx, tx_of
-from chainmemory.store_file import damage_is_final, remember
+from chainmemory.store_file import damage_is_final, refuse_full, remember
 
 T = TypeVar("T")
 
@@ -117,9 +117,11 @@ class Database:
             return work(tx)
 
     def check(self) -> None:
-        """Raise Unavailable unless the database answers with this version's tables."""
+        """Raise Unavailable unless the database answers with this version's tables, and its disk has room."""
         with in_session(self._backend, self._backend.begin_read) as session:
             session.raw.execute("SELECT version_num FROM alembic_version").fetchone()
+        if self.path is not None:
+            refuse_full(self.path)
 
     def scrub(self) -> None:
         """Wipe deleted content out of the files (protocol §4, forget): SQLite's write-ahead log is truncated.

@@ -9,7 +9,7 @@ import psycopg.errors
 from sqlalchemy import exc
 
 from chainmemory.errors import ChainMemoryError, Conflict, Unavailable
-from chainmemory.store_file import damage
+from chainmemory.store_file import FULL, FULL_WORDS, damage, is_full_file
 
 # Another transaction was in the way, and running the same work again can succeed.
 _TRY_AGAIN = (psycopg.errors.SerializationFailure, psycopg.errors.DeadlockDetected)
@@ -19,8 +19,9 @@ def translate(error: BaseException) -> ChainMemoryError | None:
     """Return the domain error for a driver's or SQLAlchemy's error, or None if it is none of theirs.
 
     A broken constraint becomes Conflict, a lost race that may be run again Conflict with code `try_again`, a
-    database that is locked, full, gone or not writable Unavailable, with code `store_damaged` one whose file
-    is damaged. The text never quotes values: those may be secrets.
+    database that is locked, gone or not writable Unavailable, with a code of its own where its file is
+    damaged (`store_damaged`) or its disk full (`store_full`). The text never quotes values: those may be
+    secrets.
     """
     cause = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
     if isinstance(cause, _TRY_AGAIN):
@@ -31,11 +32,18 @@ def translate(error: BaseException) -> ChainMemoryError | None:
         return Conflict("The store already holds a row that forbids this one.")
     if isinstance(cause, sqlite3.Error) and (damaged := damage(cause)) is not None:
         return damaged
+    if is_full(cause):
+        return Unavailable(FULL_WORDS, code=FULL)
     if isinstance(cause, (sqlite3.OperationalError, psycopg.OperationalError)):
         return Unavailable(f"The database can't be used now ({_kind(cause)}); try again later.")
     if isinstance(cause, (sqlite3.DatabaseError, psycopg.DatabaseError, exc.SQLAlchemyError)):
         return Unavailable(f"The database failed ({_kind(cause)}).", code="store_failed")
     return None
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether there was no room left on the database's disk."""
+    return isinstance(error, psycopg.errors.DiskFull) or is_full_file(error)
 
 
 def is_disconnect(error: BaseException) -> bool:
