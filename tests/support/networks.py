@@ -214,20 +214,21 @@ class GethClique(Process):
         for gateway in self._gateways:
             until_it_answers(gateway)
         self._connect()
+        # Only now: three that each sealed a block before they met would first have to catch up.
+        for gateway in self._gateways:
+            gateway.ask("miner_start", [])
         self._wait_for_agreement()
 
     def go_back(self, block: int) -> None:
         """Set all three back at once, apart from each other, so that none brings the others forward."""
         for gateway in self._gateways:
+            gateway.ask("miner_stop", [])
             for peer in gateway.ask("admin_peers", []):
                 gateway.ask("admin_removePeer", [peer["enode"]])
-            gateway.ask("miner_stop", [])
         for gateway in self._gateways:
             gateway.ask("debug_setHead", [hex(block)])
-        for gateway in self._gateways:
-            gateway.ask("miner_start", [])
-        self._connect()
-        self._wait_for_agreement()
+        # A geth that was told to leave a peer calls it again after half a minute, a new one at once.
+        self.restart()
 
     def restart(self) -> None:
         self._stop(signal.SIGTERM)
@@ -247,8 +248,10 @@ class GethClique(Process):
             *(str(geth_binary()), "--datadir", str(self._folder / f"data-{index}"), "--networkid", "20250"),
             *("--nodiscover", "--nat", "none", "--port", "0", "--authrpc.port", "0", "--ipcdisable"),
             *("--http", "--http.port", str(self._ports[index]), "--syncmode", "full", "--verbosity", "2"),
+            "--txpool.nolocals",  # else it keeps what the chain is to forget
+            *("--maxpeers", "2"),  # with fewer peers than that, and than 5, it catches up each 10 s only
             *("--http.api", "eth,net,web3,clique,admin,debug,miner", "--cache", "64"),
-            *("--mine", "--miner.etherbase", signer, "--unlock", signer, "--allow-insecure-unlock"),
+            *("--miner.etherbase", signer, "--unlock", signer, "--allow-insecure-unlock"),
             *("--password", str(self._folder / "password")),
         ]
 
@@ -256,7 +259,14 @@ class GethClique(Process):
         enodes = [gateway.ask("admin_nodeInfo", [])["enode"] for gateway in self._gateways]
         for gateway in self._gateways:
             for enode in enodes:
+                gateway.ask("admin_addTrustedPeer", [enode])
                 gateway.ask("admin_addPeer", [enode])
+
+        def met(gateway: Gateway) -> bool:
+            spoken = [peer["protocols"].get("eth") for peer in gateway.ask("admin_peers", [])]
+            return [type(words) for words in spoken] == [dict, dict]  # "handshake" until then
+
+        until(lambda: all(map(met, self._gateways)), "the three to meet")
 
     def _wait_for_agreement(self) -> None:
         """Wait until the three seal on one another's blocks."""

@@ -18,7 +18,8 @@ from chainmemory.cli.supervisor import ChildSpec, Supervisor
 from chainmemory.errors import ConfigurationError
 from chainmemory.settings import Settings
 
-GRACE_S = float(os.environ.get("STANDIN_GRACE_S", "1"))
+# Plenty for a busy machine; the tests of what is stubborn set less.
+GRACE_S = float(os.environ.get("STANDIN_GRACE_S", "30"))
 
 
 def child(name: str, folder: Path, how: str) -> None:

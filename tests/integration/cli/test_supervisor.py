@@ -113,14 +113,17 @@ def test_wrong_settings_of_a_child_end_the_first_start(supervised: Supervised) -
     assert all(gone(pid) for pid in supervised.starts("good"))
 
 
-def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time(supervised: Supervised) -> None:
+def test_a_child_that_ignores_sigterm_is_killed_after_the_grace_time(
+    supervised: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_GRACE_S", "0.5")
     process = supervised.start("stubborn:stubborn")
     eventually(lambda: supervised.starts("stubborn"), "started")
     began = time.monotonic()
     process.terminate()
     assert "didn't stop in time; killing it" in supervised.errors()
     assert process.returncode == 0
-    assert time.monotonic() - began > 0.9
+    assert time.monotonic() - began > 0.4
     assert gone(supervised.starts("stubborn")[0])
 
 
@@ -135,7 +138,10 @@ def test_a_second_signal_kills_at_once(supervised: Supervised, monkeypatch: pyte
     assert gone(supervised.starts("stubborn")[0])
 
 
-def test_children_stop_when_the_supervisor_is_killed(supervised: Supervised) -> None:
+def test_children_stop_when_the_supervisor_is_killed(
+    supervised: Supervised, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STANDIN_GRACE_S", "3")
     process = supervised.start("polite", "stubborn:stubborn")
     eventually(lambda: supervised.starts("polite") and supervised.starts("stubborn"), "both started")
     process.kill()
