@@ -34,11 +34,13 @@ class WholeAnswers(HttpToolsProtocol):
     """Connections at once; None: as many as the process has files for."""
     _head_bytes = 0
     _in_head = False
+    _whole = False
     _arrival: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Put a cork between the protocol and its transport; turn away what is too much."""
-        super().connection_made(cast(asyncio.Transport, Cork(cast(asyncio.Transport, transport))))
+        self._cork = Cork(cast(asyncio.Transport, transport))
+        super().connection_made(cast(asyncio.Transport, self._cork))
         if len(self.connections) > (self.most or most_connections()):
             self._end(
                 "503 Service Unavailable", "Too many connections at once; try again later.", "overloaded"
@@ -53,9 +55,12 @@ class WholeAnswers(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, unless it is fed one head without an end."""
-        if self._arrival is None and (self.cycle is None or self.cycle.response_complete):
-            self._await_request()
+        idle = self.cycle is None or self.cycle.response_complete
+        if idle:
+            self._whole = False
         super().data_received(data)
+        if idle and not self._whole and self._arrival is None:
+            self._await_request()  # most requests come in one piece, and need no timer
         if self._in_head:  # still, after all of this
             self._head_bytes += len(data)
             if self._head_bytes > MAX_HEADER_BYTES:
@@ -85,8 +90,14 @@ class WholeAnswers(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
+        self._whole = True
         self._arrived()
         super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Let the answer go out at once, before anything else is done."""
+        self._cork.flush()
+        super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Tell what is no HTTP in the shape of every error."""
@@ -144,7 +155,7 @@ class Cork:
     def write(self, data: bytes) -> None:
         """Keep a piece; all of them go out together."""
         if not self._pieces:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._pieces.append(data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
@@ -154,12 +165,12 @@ class Cork:
 
     def write_eof(self) -> None:
         """Write what is kept, then end this side."""
-        self._flush()
+        self.flush()
         self._transport.write_eof()
 
     def close(self) -> None:
         """Write what is kept, then close."""
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def abort(self) -> None:
@@ -170,7 +181,8 @@ class Cork:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what is kept."""
         if self._pieces:
             pieces, self._pieces = self._pieces, []
             if self._transport.is_closing():

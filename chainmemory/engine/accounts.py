@@ -88,7 +88,7 @@ def revoke_key(engine: Engine, caller: Caller, key_id: str) -> dict[str, Any]:
 
     def work(tx: Tx) -> None:
         # The account's row is locked, so that of two owners revoking each other one fails.
-        tx.accounts.reserve(caller.account_id, 0)
+        tx.accounts.lock(caller.account_id)
         tx.keys.revoke(caller.account_id, key_id, now=revoked_at)
         live = [row for row in tx.keys.list(caller.account_id) if row.revoked_at is None]
         if not any(row.scope == "owner" for row in live):

@@ -107,7 +107,7 @@ class _Sealing:
 
     def run(self, tx: Tx) -> dict[str, Any]:
         """Check again under the account's lock, then write."""
-        head = tx.accounts.reserve(self._account_id, 0)
+        head = tx.accounts.lock(self._account_id)
         checked = check(tx, self._account_id, self._heads.by_position)
         chain = follow(tx, self._account_id, self._heads.by_position)
         if set(checked.unsealed) - self._compared:
@@ -149,12 +149,10 @@ class _Sealing:
         highest = max(
             (adoption.outbox[2] for adoption in adoptions if adoption.outbox[0] == MEMORY), default=0
         )
-        if highest > head.memory_count:
-            # The next save must not meet the adopted number.
-            tx.accounts.reserve(self._account_id, highest - head.memory_count)
-        start = Head(head.memory_count, chain.next_seq - 1, chain.before)
-        if (start.ledger_seq, start.ledger_hash) != (head.ledger_seq, head.ledger_hash):
-            tx.accounts.advance(self._account_id, old=head, seq=start.ledger_seq, hash=start.ledger_hash)
+        # The next save must not meet an adopted number.
+        start = Head(max(highest, head.memory_count), chain.next_seq - 1, chain.before)
+        if start != head:
+            tx.accounts.advance(self._account_id, old=head, new=start)
         tx.ledger.write(self._account_id, start, rows)
         for kind, subject, position, digest in (adoption.outbox for adoption in adoptions):
             tx.ledger.records.enqueue(kind, subject, position, self._account_id, digest, now)

@@ -48,18 +48,16 @@ _INSERT = insert_or_ignore(
     queued_head=0,
 )
 _GET = Statement(select(*_COLUMNS).where(_THIS), "of")
-_RESERVE = Statement(
-    update(accounts)
-    .where(_THIS)
-    .values(memory_count=accounts.c.memory_count + bindparam("count"))
-    .returning(accounts.c.memory_count, accounts.c.ledger_seq, accounts.c.ledger_hash),
-    "count",
+# SQLite has no FOR UPDATE and needs none: a transaction that writes has begun immediately.
+_LOCK = Statement(
+    select(*(accounts.c[name] for name in Head._fields)).where(_THIS).with_for_update(),
     "of",
 )
 _ADVANCE = Statement(
     update(accounts)
     .where(_THIS, accounts.c.ledger_seq == bindparam("old_seq"), accounts.c.ledger_hash == bindparam("old"))
-    .values(ledger_seq=bindparam("seq"), ledger_hash=bindparam("hash")),
+    .values(memory_count=bindparam("memories"), ledger_seq=bindparam("seq"), ledger_hash=bindparam("hash")),
+    "memories",
     "seq",
     "hash",
     "of",
@@ -131,21 +129,21 @@ class Accounts:
         count, memories = self._session.all(_TOTALS)[0]
         return int(count), int(memories)
 
-    def reserve(self, account_id: str, count: int) -> Head:
-        """Take the next `count` memory numbers and lock the account until the transaction ends.
+    def lock(self, account_id: str) -> Head:
+        """Lock the account until the transaction ends, and return its head. Raises NotFound.
 
-        Returns the head as it was before: the first number taken is `memory_count + 1`. Raises NotFound.
-        A rollback gives the numbers back, so there are no gaps.
+        The next memory's number is `memory_count + 1`; who appends moves the head by `advance`, so numbers
+        have no gaps.
         """
-        row = self._session.one(_RESERVE, (count, account_id))
+        row = self._session.one(_LOCK, (account_id,))
         if row is None:
             raise NotFound("There is no such account.")
-        return Head(row[0] - count, row[1], row[2])
+        return Head(*row)
 
-    def advance(self, account_id: str, *, old: Head, seq: int, hash: str) -> None:
-        """Move the ledger's head from `old` to entry `seq` with `hash`, by compare-and-swap.
+    def advance(self, account_id: str, *, old: Head, new: Head) -> None:
+        """Move the head from `old` to `new`, by compare-and-swap of the ledger's end.
 
-        Raises Conflict (`ledger_moved`) if the head is not `old` any more: someone else appended.
+        Raises Conflict (`ledger_moved`) if the ledger doesn't end at `old` any more: someone else appended.
         """
-        if not self._session.run(_ADVANCE, (seq, hash, account_id, old.ledger_seq, old.ledger_hash)):
+        if not self._session.run(_ADVANCE, (*new, account_id, old.ledger_seq, old.ledger_hash)):
             raise Conflict("The ledger moved under this write; try again.", code="ledger_moved")

@@ -52,14 +52,16 @@ class Ledger:
         The account is locked from before `build` is called until the transaction ends. Raises NotFound, and
         Conflict (`ledger_moved`) where the head moved all the same.
         """
-        head = self._accounts.reserve(account_id, 0)
+        head = self._accounts.lock(account_id)
         rows = build(head)
         self.write(account_id, head, rows)
         return rows
 
-    def write(self, account_id: str, head: Head, rows: Sequence[LedgerRow]) -> None:
-        """Insert the entries that follow `head` and move the head to the last (for callers that hold the
-        account locked by `tx.accounts.reserve`). Raises RuntimeError unless seq goes on without a gap.
+    def write(self, account_id: str, head: Head, rows: Sequence[LedgerRow], *, memories: int = 0) -> None:
+        """Insert the entries that follow `head`, and move the head to the last and past as many `memories`.
+
+        For callers that hold the account locked by `tx.accounts.lock`. Raises RuntimeError unless seq goes on
+        without a gap.
         """
         if not rows:
             return
@@ -67,7 +69,8 @@ class Ledger:
             if row.seq != head.ledger_seq + offset or row.account_id != account_id:
                 raise RuntimeError(f"entry {row.seq} can't follow {head.ledger_seq} at offset {offset}")
         self._session.run_many(_INSERT, rows)
-        self._accounts.advance(account_id, old=head, seq=rows[-1].seq, hash=rows[-1].hash)
+        new = Head(head.memory_count + memories, rows[-1].seq, rows[-1].hash)
+        self._accounts.advance(account_id, old=head, new=new)
 
     def entries(self, account_id: str, *, first: int = 1, limit: int = 200) -> list[LedgerRow]:
         """Return up to `limit` entries from seq `first` on, ascending."""

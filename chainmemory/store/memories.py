@@ -190,7 +190,7 @@ class Memories:
         Raises NotFound (no such account), Conflict (the ledger moved),
         RuntimeError (`build` broke the numbering).
         """
-        head = self._accounts.reserve(account_id, count)
+        head = self._accounts.lock(account_id)
         built = build(head)
         if len(built) != count:
             raise RuntimeError(f"{count} memories were announced, {len(built)} built")
@@ -205,7 +205,7 @@ class Memories:
             queue.append(fresh(MEMORY, account_id, number, account_id, memory.event_hash, memory.recorded_at))
         self._session.run_many(_INSERT, rows)
         self._session.run_many(ENQUEUE, queue)
-        self._ledger.write(account_id, head, [entry for _, entry in built])
+        self._ledger.write(account_id, head, [entry for _, entry in built], memories=count)
         return built
 
     def get(self, account_id: str, number: int) -> Memory:

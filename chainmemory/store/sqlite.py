@@ -104,7 +104,10 @@ class SqliteBackend:
 
     def commit(self, session: Session) -> None:
         """Commit: one fsync of the write-ahead log."""
-        commit(session)
+        if session.connection.in_transaction():
+            commit(session)
+        else:
+            session.raw.execute("COMMIT")  # prepared once; sqlite3's own commit() prepares it each time
 
     def end(self, session: Session, error: BaseException | None) -> None:  # noqa: ARG002
         """Roll back what is open; keep the connection for the next one, unless rolling back failed."""

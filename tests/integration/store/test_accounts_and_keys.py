@@ -35,7 +35,7 @@ def test_what_is_not_there_is_not_found(db: Database) -> None:
         for call in (
             lambda: tx.accounts.get("none"),
             lambda: tx.accounts.set_profile("none", b"x"),
-            lambda: tx.accounts.reserve("none", 1),
+            lambda: tx.accounts.lock("none"),
             lambda: tx.memories.highest_number("none"),
         ):
             with pytest.raises(NotFound):
@@ -45,12 +45,12 @@ def test_what_is_not_there_is_not_found(db: Database) -> None:
 def test_the_head_moves_only_from_where_it_is(db: Database) -> None:
     person = create_account(db)
     with db.write() as tx:
-        old = tx.accounts.reserve(person.account_id, 0)
+        old = tx.accounts.lock(person.account_id)
         assert old == Head(0, 0, "0" * 64)
-        tx.accounts.advance(person.account_id, old=old, seq=1, hash="a" * 64)
+        tx.accounts.advance(person.account_id, old=old, new=Head(0, 1, "a" * 64))
     for stale in (old, Head(0, 1, "b" * 64), Head(0, 0, "a" * 64)):
         with pytest.raises(Conflict) as caught, db.write() as tx:
-            tx.accounts.advance(person.account_id, old=stale, seq=2, hash="c" * 64)
+            tx.accounts.advance(person.account_id, old=stale, new=Head(0, 2, "c" * 64))
         assert caught.value.code == "ledger_moved"
     with db.read() as tx:
         account = tx.accounts.get(person.account_id)

@@ -263,7 +263,7 @@ def test_a_deadlock_is_a_lost_race_that_transact_wins_in_the_end(db: Database) -
 
         def lock_both(tx: Any) -> None:
             nonlocal met
-            tx.accounts.reserve(first.account_id, 0)
+            tx.accounts.lock(first.account_id)
             if not met:
                 met = True
                 # On SQLite the other one can't have begun.
