@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import sqlite3
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +68,11 @@ def prepare(config: NodeConfig) -> tuple[Genesis, PrivateKey | None]:
             genesis = _first_genesis(config, key)
             blocks.initialise(connection, genesis)
         _check_same_chain(config, genesis)
+    except sqlite3.DatabaseError as error:
+        raise ConfigurationError(
+            f"The chain in {config.database_path} can't be read ({error}): its file is damaged, or its disk "
+            "fails. Keep it, and restore it from a backup."
+        ) from error
     finally:
         connection.close()
     if not config.genesis_path.exists():

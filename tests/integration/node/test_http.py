@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -204,7 +205,8 @@ def test_calls_without_end_keep_nobody_from_the_quick_methods(port: int) -> None
         for nonce in range(3):
             began = time.monotonic()
             assert alive(port)
-            assert Client(port).call("eth_sendRawTransaction", sign(nonce)).startswith("0x")
+            with closing(Client(port)) as client:
+                assert client.call("eth_sendRawTransaction", sign(nonce)).startswith("0x")
             assert time.monotonic() - began < 2
         assert len(replies) < len(threads)  # they still ran meanwhile
     finally:

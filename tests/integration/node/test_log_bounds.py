@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,10 @@ import pytest
 from chainmemory.node.config import NodeConfig
 from chainmemory.node.database import open_connection
 from chainmemory.node.formats import contract_address
-from chainmemory.node.rpc import eth_logs
+from chainmemory.node.rpc import dispatch, eth_logs
 from chainmemory.node.rpc.context import Context
 from chainmemory.node.rpc.dispatch import answer
+from chainmemory.node.rpc.errors import RpcError
 from chainmemory.node.rpc.filters import Filters
 from tests.support.clique_chains import ChainFile, authority_keys, make_genesis
 from tests.support.evm_code import ANCHOR, creation
@@ -24,6 +26,9 @@ KEYS = authority_keys(1)
 BLOCKS, EACH = 4, 3
 """Blocks with logs (2 to 5), and logs in each."""
 DATA_BYTES = 32
+ENDLESS = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000000) SELECT max(i) FROM n"
+)
 
 
 class Logs:
@@ -112,3 +117,13 @@ def test_alternatives_in_a_query_are_bounded(logs: Logs) -> None:
     assert logs.ask("eth_getLogs", {"topics": [many[:-1]]})["result"] == []
     addresses = [topic[:42] for topic in many]
     assert "at most 1000 addresses" in logs.ask("eth_getLogs", {"address": addresses})["error"]["message"]
+
+
+def test_a_search_that_takes_too_long_ends(logs: Logs) -> None:
+    began = time.monotonic()
+    logs.context.deadline = began + 0.1
+    with pytest.raises(RpcError, match="timed out") as refused:
+        dispatch._guarded("eth_getLogs", lambda: logs.context.connection.execute(ENDLESS).fetchone())
+    assert refused.value.code == -32002
+    assert time.monotonic() - began < 5
+    assert logs.ask("eth_chainId")["result"]  # the connection is as good as before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import sqlite3
@@ -99,6 +100,19 @@ def test_a_file_that_is_no_chain_is_refused(folder: Path) -> None:
     (folder / "chain.sqlite").write_bytes(b"not a database at all" * 100)
     create_authority(folder / "authority.json", folder / "authority.password")
     with pytest.raises(ConfigurationError, match="can't be opened as a chain"):
+        prepare(config(folder))
+
+
+def test_a_chain_with_damaged_pages_is_refused_for_good(folder: Path) -> None:
+    prepare(config(folder))
+    file = folder / "chain.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as raw:
+        [page] = raw.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'meta'").fetchone()
+        [size] = raw.execute("PRAGMA page_size").fetchone()
+    with file.open("r+b") as pages:
+        pages.seek((page - 1) * size)
+        pages.write(b"\xa7" * size)
+    with pytest.raises(ConfigurationError, match=r"can't be read .*restore it from a backup"):
         prepare(config(folder))
 
 
