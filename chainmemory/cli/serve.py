@@ -21,6 +21,7 @@ from chainmemory.cli.output import say
 from chainmemory.cli.streams import OutputLost
 from chainmemory.cli.supervisor import ChildSpec, Supervisor
 from chainmemory.engine.lost_store import refuse_lost_store
+from chainmemory.errors import ConfigurationError
 from chainmemory.logging import log
 from chainmemory.settings import Settings, unknown_variables
 
@@ -81,9 +82,13 @@ def _listen(settings: Settings) -> dict[str, socket.socket]:
     """Open the ports here: a taken one is told at once, and a child that restarts never loses its own."""
     listeners = {"api": listen(settings.host, settings.port, what="the API", option="--port")}
     if settings.embedded:
-        listeners["chain"] = listen(
-            "127.0.0.1", settings.chain_rpc_port, what="the embedded chain", option="--chain-port"
-        )
+        try:
+            listeners["chain"] = listen(
+                "127.0.0.1", settings.chain_rpc_port, what="the embedded chain", option="--chain-port"
+            )
+        except ConfigurationError:
+            listeners["api"].close()
+            raise
     return listeners
 
 
