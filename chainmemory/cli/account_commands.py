@@ -28,10 +28,12 @@ def create(
     save: Annotated[
         bool, typer.Option(help="Keep the key in the home (client.json, mode 0600) for later commands.")
     ] = True,
-    replace: Annotated[bool, typer.Option(help="Take the place of a key that is kept already.")] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Take the place of a key that is kept already.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Create an account on a running server and print its owner key, which is shown this once."""
+    """Create an account and print its owner key, shown this once."""
     settings = Settings.load(home=home)
     # Looked at first: a key that can't be kept would be lost, for it is shown once.
     if save and not replace and kept_account(settings) is not None:
@@ -58,12 +60,12 @@ def create(
 @keys.command("add")
 def add(
     label: Annotated[str, typer.Argument(help="What the key is for.", metavar="LABEL")],
-    scope: Annotated[str, typer.Option(help="owner, write or read.")] = "write",
+    scope: Annotated[str, typer.Option(help="owner, write or read.", metavar="SCOPE")] = "write",
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Add a key to the account and print it; it is shown this once."""
+    """Add a key to the account and print it, shown this once."""
     with connect(home, url) as client:
         added = client.add_key(label, scope)
     if as_json:
@@ -75,7 +77,10 @@ def add(
 
 @keys.command("list")
 def list_keys(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:
-    """List the account's keys, oldest first, revoked ones too; never the keys themselves."""
+    """List the account's keys, but never a key itself.
+
+    Oldest first, revoked ones too.
+    """
     with connect(home, url) as client:
         found = list(client.keys())
     if as_json:
@@ -104,7 +109,10 @@ def revoke(
 
 
 def status(home: options.Home = None, url: options.Url = None, as_json: options.AsJson = False) -> None:
-    """Show how the server, its chain and its worker are. Exit code 1: not ready; 2: not there."""
+    """Show how the server, its chain and its worker are.
+
+    Exit code 1: it isn't ready; 2: it isn't there.
+    """
     settings = Settings.load(home=home)
     with connect_publicly(settings, url) as client:
         ready = client.ready()

@@ -49,10 +49,17 @@ Project = Annotated[
 
 @app.command(name="list")
 def list_anchors(
-    status: Annotated[list[Status] | None, typer.Option(help="Only these; may be given again.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="Only these.")] = None,
+    status: Annotated[
+        list[Status] | None,
+        typer.Option(help="Only " + ", ".join(Status) + "; may be given again.", metavar="STATUS"),
+    ] = None,
+    kind: Annotated[
+        Kind | None, typer.Option(help="Only of a memory, a state or a head.", metavar="KIND")
+    ] = None,
     project: Project = None,
-    limit: Annotated[int, typer.Option(help="At most so many, newest first.", min=1, max=10_000)] = 50,
+    limit: Annotated[
+        int, typer.Option(help="At most so many, 1 to 10000.", min=1, max=10_000, metavar="N")
+    ] = 50,
     home: options.Home = None,
     database_url: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
@@ -75,7 +82,10 @@ def explain(
     database_url: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Tell what happened to one anchor: attempts, transactions, blocks, and what it waits for."""
+    """Tell what happened to one anchor, and what it waits for.
+
+    Its attempts, transactions and blocks.
+    """
     from chainmemory.engine import anchor_desk
 
     with _store(home, database_url) as db:
@@ -89,14 +99,18 @@ def explain(
 @app.command()
 def retry(
     ids: Annotated[
-        list[int] | None, typer.Argument(help="Ids of anchors.", show_default="all that failed")
+        list[int] | None,
+        typer.Argument(help="Ids of anchors.", show_default="all that failed", metavar="ID"),
     ] = None,
     project: Project = None,
     home: options.Home = None,
     database_url: options.DatabaseUrl = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make failed anchors due now, instead of at their next attempt; the worker takes them from there."""
+    """Make failed anchors due now, not at their next attempt.
+
+    The worker takes them from there.
+    """
     from chainmemory.engine import anchor_desk
 
     with _store(home, database_url) as db:

@@ -27,6 +27,8 @@ SERVERS = frozenset({"serve", "chain", "api", "worker"})
 app = typer.Typer(
     name="chainmemory",
     help="A memory for AI agents that can be proved.",
+    epilog="Exit codes: 0 done, or right; 1 what was checked is wrong; 2 it couldn't be done or checked; "
+    "130 broken off by Ctrl-C; 141 nobody reads the output.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -67,7 +67,10 @@ def deploy(
     home: options.Home = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Deploy both contracts, check the code on chain, and make them this home's."""
+    """Deploy both contracts, and make them this home's.
+
+    The code that is then on chain is checked to be the published one.
+    """
     settings, signer = _begin(home, rpc_url, keystore, password_file)
     from chainmemory.chain.deploy import deploy
 
@@ -101,7 +104,10 @@ def verify(
     ] = None,
     home: options.Home = None,
 ) -> None:
-    """Check that the code at the addresses is exactly the published one. Exit code 1 where it isn't."""
+    """Check that the code on chain is the published one.
+
+    Exit code 1 where it isn't.
+    """
     settings = Settings.load(
         home=home, rpc_url=rpc_url, anchor_address=anchor_address, registry_address=registry_address
     )
@@ -128,7 +134,10 @@ def grant(
     password_file: Password = None,
     home: options.Home = None,
 ) -> None:
-    """Let another address write to both contracts; the keystore must be their administrator's."""
+    """Let another address write to both contracts.
+
+    The keystore must be their administrator's.
+    """
     settings, signer = _begin(home, rpc_url, keystore, password_file)
     from chainmemory.chain.deploy import grant
 
@@ -143,6 +152,7 @@ def _begin(
     settings = Settings.load(
         home=home, rpc_url=rpc_url, signer_keystore=keystore, signer_password_file=password_file
     )
+    _named(settings)
     if keystore is not None and password_file is None and settings.signer_password_file is None:
         raise ConfigurationError("A keystore needs --password-file: a file whose first line opens it.")
     from chainmemory.chain.signer import load_signer
@@ -150,9 +160,13 @@ def _begin(
     return settings, load_signer(settings.signer_keystore_path, settings.signer_password_path)
 
 
-def _gateway(settings: Settings) -> Gateway:
+def _named(settings: Settings) -> None:
     if settings.embedded:
         raise ConfigurationError("Name the chain with --rpc; the embedded one gets its contracts by itself.")
+
+
+def _gateway(settings: Settings) -> Gateway:
+    _named(settings)
     from chainmemory.chain.gateway import Gateway
 
     say(f"Asking the chain at {redact_url(settings.chain_url)} …", err=True)

@@ -38,18 +38,21 @@ EMPTY: Json = {
 def demo(
     path: Annotated[Path, typer.Argument(help="A git repository.", metavar="PATH")] = Path(),
     project: Annotated[
-        str | None, typer.Option(help="The project's name.", show_default="the repository's")
+        str | None, typer.Option(help="The project's name.", show_default="the repository's", metavar="NAME")
     ] = None,
     rpc: Annotated[
         str | None, typer.Option(help="Ask the chain here.", show_default="the server's own", metavar="URL")
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Longest wait for the anchor, in seconds.")] = 180.0,
+    timeout: Annotated[
+        float, typer.Option(help="Longest wait for the anchor.", min=0, metavar="SECONDS")
+    ] = 180.0,
     home: options.Home = None,
     url: options.Url = None,
 ) -> None:
-    """Import a git history, consolidate a state from it, wait for the anchor, and verify it independently.
+    """Import a git history, make a state of it, anchor and verify it.
 
-    Exit code 1 where anything differs, 2 where it couldn't be checked.
+    The server is believed in nothing: hashes are recomputed here and compared with the contract. Safe to
+    repeat. Exit code 1 where anything differs, 2 where it couldn't be checked.
     """
     settings = Settings.load(home=home)
     history = History(path)

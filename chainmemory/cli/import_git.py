@@ -53,13 +53,16 @@ class Imported:
 def import_git_command(
     path: Annotated[Path, typer.Argument(help="A git repository.", metavar="PATH")],
     project: Annotated[
-        str | None, typer.Option(help="Project they belong to.", show_default="its name")
+        str | None, typer.Option(help="Project they belong to.", show_default="its name", metavar="NAME")
     ] = None,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Save one memory per commit, with its date, author and hash. Safe to repeat: a commit is saved once."""
+    """Save one memory per commit, with its date, author and hash.
+
+    Safe to break off and to repeat: a commit is saved once.
+    """
     history = History(path)
     project = project or history.slug()
     with connect(home, url) as client:

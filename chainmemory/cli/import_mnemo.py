@@ -58,15 +58,17 @@ def import_mnemo_command(
         Path, typer.Argument(help="An agent's folder: memory/*.json, ledger.jsonl.", metavar="DIR")
     ],
     project: Annotated[
-        str | None, typer.Option(help="Project they belong to.", show_default="the first each one names")
+        str | None,
+        typer.Option(help="Project they belong to.", show_default="the first each one names", metavar="NAME"),
     ] = None,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Save one memory per record, with its seal as provenance. Safe to repeat: a record is saved once.
+    """Save one memory per record, with its seal as provenance.
 
-    A record that isn't what its seal says (altered or disputed) is left out. Exit code 1: some were.
+    Safe to break off and to repeat: a record is saved once. A record that isn't what its seal says (altered
+    or disputed) is left out. Exit code 1: some were.
     """
     if project is not None:
         check_slug(project)

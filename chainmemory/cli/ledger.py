@@ -67,9 +67,10 @@ def verify(
     home: options.Home = None,
     url: options.Url = None,
 ) -> None:
-    """Check ledgers and records. Exit code 1: something is wrong; 2: it couldn't be checked.
+    """Check ledgers and records.
 
-    With --anchored, a ledger that has no head on chain yet counts as one that couldn't be checked.
+    Exit code 1: something is wrong; 2: it couldn't be checked. With --anchored, a ledger that has no head
+    on chain yet counts as one that couldn't be checked.
     """
     settings = prepare(home, root)
     names = chosen(settings, agent, every)
@@ -88,10 +89,10 @@ def seal(
     home: options.Home = None,
     url: options.Url = None,
 ) -> None:
-    """Adopt every unsealed record, never an altered one, and never onto a broken ledger.
+    """Adopt unsealed records, never an altered one.
 
-    A running server does it, for it owns the ledgers' ends; where its port refuses connections, this command
-    does. Anything unclear is refused. Exit codes as for verify.
+    Never onto a broken ledger, either. A running server does it, for it owns the ledgers' ends; where its
+    port refuses connections, this command does. Anything unclear is refused. Exit codes as for verify.
     """
     settings = prepare(home, root)
     names = chosen(settings, agent, every)
@@ -116,12 +117,14 @@ def anchor(
     agent: Agent = None,
     every: All = False,
     root: Root = None,
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to wait until it is on chain.")] = 60.0,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Longest wait until it is on chain.", metavar="SECONDS")
+    ] = 60.0,
     as_json: options.AsJson = False,
     home: options.Home = None,
     url: options.Url = None,
 ) -> None:
-    """Put the head of a ledger on chain, through the running server and its worker.
+    """Put the head of a ledger on chain, through the server's worker.
 
     Exit code 0: it is on chain; 1: the ledger isn't fit for it; 2: it isn't there yet.
     """
@@ -148,7 +151,10 @@ def append(
     as_json: options.AsJson = False,
     home: options.Home = None,
 ) -> None:
-    """Save one record and seal it. Safe to repeat: the same record is saved once."""
+    """Save one record and seal it.
+
+    Safe to repeat: the same record is saved once.
+    """
     settings = prepare(home, root)
     try:
         data = stdin_bytes() if str(file) == "-" else file.read_bytes()
@@ -170,12 +176,13 @@ def watch_command(
     agent: Agent = None,
     every: All = False,
     root: Root = None,
-    interval: Annotated[float, typer.Option(min=0.05, help="Seconds between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option(min=0.05, help="Between two looks.", metavar="SECONDS")] = 1.0,
     home: options.Home = None,
 ) -> None:
-    """Check now, and again whenever a file changes; print what is different. Ctrl-C ends it.
+    """Check now, and again whenever a file changes.
 
-    Exit code 0: all was well at last; 1: something wasn't; 130: a second Ctrl-C broke off a check.
+    Prints what is different; Ctrl-C ends it. Exit code 0: all was well at last; 1: something wasn't; 130: a
+    second Ctrl-C broke off a check.
     """
     settings = prepare(home, root)
     for name in chosen(settings, agent, every):

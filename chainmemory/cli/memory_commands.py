@@ -9,17 +9,20 @@ import typer
 from chainmemory.cli import options
 from chainmemory.cli.account import connect, text_argument
 from chainmemory.cli.output import print_json, printable, say
+from chainmemory.protocol.event import CATEGORIES
 
 LINE = 100
 
 
 def save(
     text: Annotated[str, typer.Argument(help="What to remember; - reads it from stdin.", metavar="TEXT")],
-    project: Annotated[str | None, typer.Option(help="The project it belongs to.")] = None,
-    category: Annotated[str | None, typer.Option(help="DECISION, LEARNING, INTERACTION, STATE, …")] = None,
-    importance: Annotated[int | None, typer.Option(help="1 to 10.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be repeated.")] = None,
-    kind: Annotated[str | None, typer.Option(help="A free-form event type.")] = None,
+    project: Annotated[str | None, typer.Option(help="The project it belongs to.", metavar="NAME")] = None,
+    category: Annotated[
+        str | None, typer.Option(help=", ".join(sorted(CATEGORIES)) + ".", metavar="WORD")
+    ] = None,
+    importance: Annotated[int | None, typer.Option(help="1 to 10.", metavar="N")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given again.", metavar="WORD")] = None,
+    kind: Annotated[str | None, typer.Option(help="A free-form event type.", metavar="WORD")] = None,
     occurred_at: Annotated[
         str | None, typer.Option(help="When it happened, as 2026-09-13T22:02:35Z.", metavar="TIME")
     ] = None,
@@ -47,9 +50,11 @@ def save(
 
 
 def memories(
-    project: Annotated[str | None, typer.Option(help="Only this project's.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="At most this many, newest first.")] = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first.")] = 0,
+    project: Annotated[str | None, typer.Option(help="Only this project's.", metavar="NAME")] = None,
+    limit: Annotated[
+        int, typer.Option(min=1, max=200, help="At most this many, 1 to 200.", metavar="N")
+    ] = 20,
+    offset: Annotated[int, typer.Option(min=0, help="Leave out this many first.", metavar="N")] = 0,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,

@@ -43,5 +43,10 @@ LogLevel = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Url = Annotated[
     str | None,
-    typer.Option(help="Address of the server.", envvar="CHAINMEMORY_URL", show_default="the one on the home"),
+    typer.Option(
+        help="Address of the server.",
+        envvar="CHAINMEMORY_URL",
+        show_default="the one on the home",
+        metavar="URL",
+    ),
 ]

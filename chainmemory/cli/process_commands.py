@@ -32,11 +32,15 @@ def chain(
 def export(
     file: Annotated[Path, typer.Argument(help="Where the blocks go, as RLP.", metavar="FILE")],
     genesis: Annotated[
-        Path | None, typer.Option(help="Where the genesis goes.", show_default="genesis.json beside FILE")
+        Path | None,
+        typer.Option(help="Where the genesis goes.", show_default="genesis.json beside FILE", metavar="FILE"),
     ] = None,
     home: options.Home = None,
 ) -> None:
-    """Write the embedded chain as geth imports it: blocks as RLP, and its genesis.json."""
+    """Write the embedded chain as geth imports it.
+
+    Blocks as RLP, and its genesis.json.
+    """
     settings = Settings.load(home=home)
     from chainmemory.node.export import export_chain
 

@@ -14,10 +14,11 @@ from chainmemory.vault.master import FILE
 def rotate_master(
     home: options.Home = None, database_url: options.DatabaseUrl = None, as_json: options.AsJson = False
 ) -> None:
-    """Put a new master key in the home, wrap every account's key with it, and drop the old one.
+    """Wrap all accounts' keys with a new master key.
 
-    Works on the home, with or without a server. Safe to break off and to repeat: a rotation that was begun is
-    gone on with. While a server runs the old key stays (exit code 2); stop it and repeat to drop the key.
+    The old one is dropped from the home in the end. Works on the home, with or without a server. Safe to
+    break off and to repeat: a rotation that was begun is gone on with. While a server runs the old key
+    stays (exit code 2); stop it and repeat to drop the key.
     """
     settings = Settings.load(home=home, database_url=database_url)
     from chainmemory.engine.master_rotation import rotate_master_key

@@ -19,9 +19,11 @@ Project = Annotated[str, typer.Argument(help="The project's name.", metavar="PRO
 def ops(
     project: Project,
     file: Annotated[str, typer.Argument(help="JSON: a list of operations; - reads stdin.", metavar="FILE")],
-    expected_version: Annotated[int | None, typer.Option(help="Refuse unless it is at this version.")] = None,
-    atomic: Annotated[bool, typer.Option(help="One bad operation refuses all.")] = False,
-    dry_run: Annotated[bool, typer.Option(help="Say what would happen; write nothing.")] = False,
+    expected_version: Annotated[
+        int | None, typer.Option(help="Refuse unless it is at this version.", metavar="N")
+    ] = None,
+    atomic: Annotated[bool, typer.Option("--atomic", help="One bad operation refuses all.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would happen; write nothing.")] = False,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,
@@ -51,7 +53,9 @@ def ops(
 
 def state(
     project: Project,
-    version: Annotated[int | None, typer.Option(min=1, help="Default: the latest.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="Which one.", show_default="the latest", metavar="N")
+    ] = None,
     home: options.Home = None,
     url: options.Url = None,
     as_json: options.AsJson = False,

@@ -37,7 +37,9 @@ def verify(
     url: options.Url = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Compare every anchored version of a project, or with --all everything, with what the contract holds.
+    """Compare a project, or (--all) the home, with the chain.
+
+    Every anchored version is looked up in the contract itself, by plain JSON-RPC.
 
     Exit code 0: all match; 1: something differs; 2: not all could be compared.
     """
