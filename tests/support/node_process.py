@@ -99,6 +99,7 @@ class NodeProcess:
         self.port = port
         self.log = folder.with_suffix(".log")
         self.process: subprocess.Popen[bytes] | None = None
+        self._clients: list[Client] = []
 
     def start(self, wait: bool = True) -> Client:
         """Start it; unless told otherwise wait until its RPC answers."""
@@ -115,7 +116,8 @@ class NodeProcess:
         """Wait until its RPC answers."""
         wait_for(lambda: self._ready.exists() or self._died(), 60, "the node's start")
         self.port = int(self._ready.read_text().rsplit(":", 1)[1])
-        return Client(self.port)
+        self._clients.append(Client(self.port))
+        return self._clients[-1]
 
     @property
     def _ready(self) -> Path:
@@ -140,7 +142,9 @@ class NodeProcess:
         return self.process.wait(20)
 
     def ensure_gone(self) -> None:
-        """Kill whatever is left of it."""
+        """Kill whatever is left of it, and close the clients it was given with."""
+        for client in self._clients:
+            client.close()
         if self.process is not None and self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
