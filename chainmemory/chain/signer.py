@@ -154,4 +154,5 @@ def _read(path: Path, what: str) -> str:
     try:
         return path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(f"The {what} {path} can't be read: {type(error).__name__}.") from None
+        why = error.strerror if isinstance(error, OSError) else "it isn't UTF-8"
+        raise ConfigurationError(f"The {what} {path} can't be read: {why}.") from None

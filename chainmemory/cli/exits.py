@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ EXIT_UNCHECKED = 2
 """It couldn't be done or checked: wrong use, a refusal, a server or a chain that isn't there."""
 EXIT_INTERRUPTED = 130
 """Ctrl-C, as a shell tells it."""
+RAN_OUT = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 @contextmanager
@@ -77,10 +79,14 @@ def _tell(sentence: str) -> None:
 
 
 def _of_the_system(error: Exception) -> str | None:
-    """Return what the system refused, where it names a file: a full disk, no rights, a folder as a file."""
-    if not isinstance(error, OSError) or error.strerror is None or error.filename is None:
+    """Return what the system refused, where it says so: a file it names, or something that ran out."""
+    if not isinstance(error, OSError) or error.strerror is None:
         return None
-    return f"{os.fsdecode(error.filename)!s} can't be used: {error.strerror}."
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)} can't be used: {error.strerror}."
+    if error.errno in RAN_OUT:
+        return f"the system can't go on: {error.strerror}. Make room, and run it again."
+    return None
 
 
 def _of_ours(error: Exception) -> str:

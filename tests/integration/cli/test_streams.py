@@ -167,6 +167,23 @@ def test_a_key_that_can_not_be_kept_is_shown_all_the_same(desk: Desk, tmp_path: 
     assert f"{home}/client.new can't be used: Is a directory" in ran.stderr
 
 
+def test_a_full_disk_is_told_as_one(desk: Desk, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "logs").mkdir(parents=True)
+    (home / "client.new").symlink_to("/dev/full")
+    ran = cli(home, "keys", "create", "--json", CHAINMEMORY_URL=desk.url)
+    assert (ran.returncode, json.loads(ran.stdout)["api_key"][:4]) == (2, "aic_")
+    assert "the system can't go on: No space left on device. Make room" in ran.stderr
+
+
+@pytest.mark.parametrize("url", ["{}", "sqlite:///{}"])
+def test_a_look_makes_no_store(tmp_path: Path, url: str) -> None:
+    file = tmp_path / "none.sqlite"
+    ran = cli(tmp_path / "home", "anchors", "list", "--database", url.format(file))
+    assert (ran.returncode, f"There is no store at {file} yet" in ran.stderr) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_warning_does_not_stand_in_the_output(desk: Desk, tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "logs").mkdir(parents=True)

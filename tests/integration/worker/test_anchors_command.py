@@ -114,7 +114,7 @@ def test_what_is_not_there_is_said_in_a_sentence(home: Path, tmp_path: Path, db:
         assert (ran.returncode, ran.stdout) == (2, "")
         assert "There is no" in ran.stderr
     elsewhere = tmp_path / "elsewhere"
-    assert "There is no store in" in cli(elsewhere, "anchors", "list").stderr
+    assert "There is no store at" in cli(elsewhere, "anchors", "list").stderr
     assert not elsewhere.exists()
 
 

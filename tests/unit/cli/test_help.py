@@ -63,7 +63,7 @@ def test_the_documents_name_every_exit_code_of_the_help(tmp_path: Path) -> None:
         ("ledger verify", "--agent, or all with --all"),
         ("contracts deploy", "Name the chain with --rpc"),
         ("contracts grant 0x0", "Name the chain with --rpc"),
-        ("anchors list", "There is no store in"),
+        ("anchors list", "There is no store at"),
         ("memories", "create an account with `chainmemory keys create`"),
     ],
 )
