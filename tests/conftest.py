@@ -3,7 +3,7 @@
 A ring that is off is said to be off, with the number of tests left out. A ring that is on fails where its
 tool is missing: a test that was asked for is never skipped.
 
-And the order of the files where several processes share the work: see `pytest_xdist_make_scheduler`.
+And how several processes share the work: see the hooks of xdist.
 """
 
 from __future__ import annotations
@@ -95,6 +95,15 @@ def pytest_testnodedown(node: Any, error: object) -> None:
 def _area(item: pytest.Item) -> int:
     area = item.nodeid.split("/")[1]
     return LONGEST_FIRST.index(area) if area in LONGEST_FIRST else len(LONGEST_FIRST)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Run one process more than there are processors: 4 parts of 10 are waiting for blocks of a second."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    usable = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
+    return len(usable) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
