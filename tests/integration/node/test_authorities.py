@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,22 +12,18 @@ import pytest
 from chainmemory.node.genesis import new_genesis
 from chainmemory.node.keystore import create_authority
 from tests.support.evm_code import ANCHOR, creation
+from tests.support.networks import free_port
 from tests.support.node_process import CHAIN_ID, USER, Client, NodeProcess, sign, wait_for
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class Network:
     """Authorities of one chain; the last of them is not a signer at genesis."""
 
     def __init__(self, folder: Path, signers: int, others: int) -> None:
-        self.ports = free_ports(signers + others)
+        self.ports: list[int] = []
+        while len(self.ports) < signers + others:
+            port = free_port()
+            self.ports += [port] if port not in self.ports else []
         keys = [folder / f"key{i}" for i in range(len(self.ports))]
         self.addresses = [
             "0x" + create_authority(key, key.with_suffix(".password")).public_key.to_canonical_address().hex()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,18 +13,8 @@ import pytest
 
 from chainmemory.client import Client
 from chainmemory.errors import ChainMemoryError
+from tests.support.networks import free_port
 from tests.support.server import PATIENCE_S, ROOT, cli, environment, eventually
-
-
-def free_port() -> int:
-    """Choose a port below those the system gives to outgoing connections, which would take it meanwhile."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        try:
-            with socket.create_server(("127.0.0.1", port)):
-                return port
-        except OSError:
-            continue
 
 
 class Alone:

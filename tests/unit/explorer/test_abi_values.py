@@ -107,11 +107,11 @@ def test_overlapping_elements_cost_no_more_than_what_is_shown() -> None:
 
     params = [{"name": "lists", "type": "bytes32[][]"}]
     data = word(32) + word(1_000) + word(32_000) * 1_000 + word(1_000) + word(7) * 1_000
-    started = time.perf_counter()
+    started = time.process_time()
     (value,) = decode(params, data)
     assert value.total == 1_000
     assert count(value) <= MAX_VALUES + 1
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 5
 
 
 def test_a_list_that_claims_more_than_there_is_is_refused() -> None:
