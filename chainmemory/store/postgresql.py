@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import URL, Connection, create_engine, event, inspect, text
+import psycopg
+from sqlalchemy import URL, Connection, create_engine, event, exc, inspect, text
 
 from chainmemory.store.backend import commit, rollback
 from chainmemory.store.faults import is_disconnect
@@ -55,7 +56,7 @@ class PostgresqlBackend:
             if (error is not None and is_disconnect(error)) or session.raw.closed:
                 connection.invalidate()
             else:
-                rollback(session)
+                _roll_back_or_drop(session)
         finally:
             connection.close()
 
@@ -78,6 +79,17 @@ class PostgresqlBackend:
     def close(self) -> None:
         """Close the pool."""
         self._engine.dispose()
+
+
+def _roll_back_or_drop(session: Session) -> None:
+    """Roll back; where that fails, close the connection, and the server rolls back itself.
+
+    So it is no failure of the transaction's: what it read was read, what it committed is committed.
+    """
+    try:
+        rollback(session)
+    except (exc.SQLAlchemyError, psycopg.Error):
+        session.connection.invalidate()
 
 
 def _limit_idling(connection: Any, _: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from chainmemory.errors import Unavailable
+from chainmemory.errors import NotFound, Unavailable
 from chainmemory.store.database import Database
 from chainmemory.store.tx import Tx
 from tests.support.databases import fresh_database_url
@@ -57,3 +57,27 @@ def test_a_transaction_that_loses_its_connection_leaves_nothing(url: str, when: 
         assert [row.number for row in save(db, person, "one")] == [1]
         with db.read() as tx:
             assert check_ledger(tx, person.account_id) == 1
+
+
+def test_a_connection_lost_when_all_was_read_is_no_failure(url: str) -> None:
+    with Database.open(url) as db:
+        person = create_account(db)
+        save(db, person, "one")
+        with db.read() as tx:
+            assert tx.memories.highest_number(person.account_id) == 1
+            _drop_all_connections(url)
+        assert [row.number for row in save(db, person, "two")] == [2]
+
+
+def test_a_refusal_stays_what_it_is_where_rolling_back_finds_no_connection(url: str) -> None:
+    with Database.open(url) as db:
+        person = create_account(db)
+
+        def refuse(tx: Tx) -> None:
+            append(tx, person, ["never"])
+            _drop_all_connections(url)
+            raise NotFound("There is no such thing.")
+
+        with pytest.raises(NotFound):
+            db.transact(refuse)
+        assert [row.number for row in save(db, person, "one")] == [1]
