@@ -263,7 +263,12 @@ class _HomeFile(TomlConfigSettingsSource):
         path = Path(home).expanduser() / SETTINGS_FILE
         if path.is_dir():  # would be passed over
             raise ConfigurationError(f"{path} is a folder; the settings are a file.")
-        values = self._read_files(path)
+        try:
+            values = self._read_files(path)
+        except UnicodeDecodeError:
+            raise ConfigurationError(f"{path} isn't UTF-8 text; correct it, or move it away.") from None
+        except ValueError as error:  # tomllib's, which says where and quotes no value
+            raise ConfigurationError(f"{path} isn't valid TOML: {error}.") from None
         if "home" in values:
             raise ConfigurationError(f"{SETTINGS_FILE} lies in the home, so it can't name another home.")
         return values

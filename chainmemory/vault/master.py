@@ -150,10 +150,10 @@ def _read(path: Path) -> list[bytes]:
         raise ConfigurationError(
             f"There is no master key; put {path} back or set {VARIABLE}, or nothing can be decrypted."
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigurationError(
-            f"The master key file {path} can't be read ({type(error).__name__})."
-        ) from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{path} is damaged; restore the file from a backup.") from None
+    except OSError as error:
+        raise ConfigurationError(f"The master key file {path} can't be read: {error.strerror}.") from None
     if stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(f"Others may read {path}; run: chmod 600 {path}")
     keys = []

@@ -89,6 +89,22 @@ def test_a_wrong_settings_file_is_told(tmp_path: Path, text: str) -> None:
         Settings.load(home=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"port = ", "isn't valid TOML: Invalid value"),
+        (b"port = 1001\nport = 1002\n", "isn't valid TOML: Cannot overwrite a value"),
+        (b"port = 1001\n\xff", "isn't UTF-8 text"),
+    ],
+)
+def test_a_damaged_settings_file_is_told_by_its_name(tmp_path: Path, content: bytes, told: str) -> None:
+    path = tmp_path / "settings.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError) as caught:
+        Settings.load(home=tmp_path)
+    assert caught.value.message.startswith(f"{path} {told}")
+
+
 def test_no_message_or_repr_quotes_a_secret() -> None:
     settings = Settings.load(
         master_key="00" * 32,

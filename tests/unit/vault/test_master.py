@@ -71,6 +71,14 @@ def test_a_damaged_file_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     assert path.read_text() == text
 
 
+def test_a_file_that_is_no_text_is_told_as_damaged(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    path.write_bytes(b"\xff" * 82)
+    path.chmod(0o600)
+    with pytest.raises(ConfigurationError, match="is damaged; restore the file from a backup"):
+        MasterKeyring.load(tmp_path, {})
+
+
 def test_rotation_adds_a_key_and_old_wraps_still_open(tmp_path: Path) -> None:
     old = MasterKeyring.load(tmp_path, {})
     old_id, old_blob = old.wrap_account_key(ACCOUNT, KEY)
