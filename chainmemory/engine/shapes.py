@@ -302,7 +302,9 @@ class Record:
             name: kind if isinstance(kind, Field) else Field(kind) for name, kind in fields.items()
         }
         self.strict = strict
-        self._plan = [(name, field.kind.check, field.required) for name, field in self.fields.items()]
+        self._checks = {name: field.kind.check for name, field in self.fields.items()}
+        self._required = [name for name, field in self.fields.items() if field.required]
+        self._absent = dict.fromkeys(self.fields)
 
     def check(self, value: Any, path: str = "") -> dict[str, Any]:
         """Return every listed key, None where it wasn't given."""
@@ -320,15 +322,14 @@ class Record:
                         code="unknown_field",
                         field=prefix + name,
                     )
-        found = {}
-        for name, check, required in self._plan:
-            given = value.get(name)
-            if given is not None:
-                found[name] = check(given, prefix + name)
-            elif required:
+        for name in self._required:
+            if value.get(name) is None:
                 raise _absent(prefix + name, null=name in value)
-            else:
-                found[name] = None
+        # What is given is gone through, not all that could be: most records have few of their keys.
+        found: dict[str, Any] = self._absent.copy()
+        for name, given in value.items():
+            if given is not None and name in found:
+                found[name] = self._checks[name](given, prefix + name)
         return found
 
     def read(self, text: str, path: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from chainmemory.errors import IntegrityError
-from chainmemory.vault.cipher import KEY_BYTES, Cipher
+from chainmemory.vault.cipher import KEY_BYTES, NONCE_BYTES, Cipher, fresh
 from chainmemory.vault.places import key_seed_place, small_place
 from chainmemory.vault.words import words
 
@@ -50,7 +50,7 @@ class AccountVault:
         padded = account_key.ljust(hashlib.sha256().block_size, b"\0")
         self._data_key_inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + _DATA_KEY)
         self._data_key_outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
-        self._tag_key = self._derive(b"tags")
+        self._tag_tokens = _Tokens(self._derive(b"tags"))
         self._search_tokens = _Tokens(self._derive(b"search"))
         self._hash_key = self._derive(b"hashes")
 
@@ -65,11 +65,10 @@ class AccountVault:
 
     def seal_each(self, plaintexts: Sequence[bytes], places: Sequence[bytes]) -> list[Sealed]:
         """Seal several blobs as `seal` does, in fewer steps."""
-        random = os.urandom(KEY_BYTES * len(plaintexts))
-        seeds = [random[at : at + KEY_BYTES] for at in range(0, len(random), KEY_BYTES)]
-        blobs = Cipher.encrypt_each(list(map(self._data_key, seeds)), plaintexts, places)
+        seeds, nonces, seed_nonces = fresh(len(plaintexts), KEY_BYTES, NONCE_BYTES, NONCE_BYTES)
+        blobs = Cipher.encrypt_each(list(map(self._data_key, seeds)), nonces, plaintexts, places)
         wrapped = self._cipher.encrypt_many(
-            seeds, [key_seed_place(self.account_id, place) for place in places]
+            seed_nonces, seeds, [key_seed_place(self.account_id, place) for place in places]
         )
         return list(map(Sealed, blobs, wrapped))
 
@@ -98,7 +97,7 @@ class AccountVault:
         """Return the 8-byte token that stands for a tag, exactly as it is written, in
         `memories.tag_tokens`.
         """
-        return _token(self._tag_key, tag)
+        return self._tag_tokens[tag]
 
     def tag_tokens(self, tags: Iterable[str]) -> bytes:
         """Return the tokens of all tags, one after another, ascending."""

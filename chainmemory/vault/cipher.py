@@ -107,7 +107,7 @@ class Gcm:
         self, nonces: Sequence[bytes], plaintexts: Sequence[bytes], aads: Sequence[bytes]
     ) -> list[bytes]:
         """Return ciphertext ‖ tag of each message, in fewer steps than `encrypt` one by one."""
-        if not _all_fit_the_table(nonces, plaintexts):
+        if len(plaintexts) == 1 or not _all_fit_the_table(nonces, plaintexts):
             return list(map(self.encrypt, nonces, plaintexts, aads))
         counters = b"".join(
             [
@@ -172,6 +172,8 @@ def encrypt_each(
     """
     if not _all_fit_the_table(nonces, plaintexts):
         return [Gcm(key).encrypt(*rest) for key, *rest in zip(keys, nonces, plaintexts, aads, strict=True)]
+    if len(keys) == 1:
+        return [_encrypt_one(keys[0], nonces[0], plaintexts[0], aads[0])]
     sizes = [2 * _BLOCK + len(plaintext) + -len(plaintext) % _BLOCK for plaintext in plaintexts]
     stream, state = _new(_BYTES, sum(sizes)), _new(_POINTER)
     hash_keys: list[Any] = []
@@ -191,6 +193,36 @@ def encrypt_each(
     finally:
         for hash_key in hash_keys:
             _ghash_destroy(hash_key)
+
+
+def _encrypt_one(key: bytes, nonce: bytes, plaintext: bytes, aad: bytes) -> bytes:
+    """Do what `encrypt_each` does for one message alone: the fewer steps, the less the processor's caches,
+    cold between two saves, have to fetch (two thirds of the time).
+    """
+    length = len(plaintext)
+    size = 2 * _BLOCK + length + -length % _BLOCK
+    stream, state = _new(_BYTES, size + TAG_BYTES), _new(_POINTER)
+    _check(_aes_start(key, len(key), state))
+    aes = state[0]
+    try:
+        _check(_ecb_encrypt(aes, _ZERO + nonce.join(_COUNTERS[: size // _BLOCK]), stream, size))
+    finally:
+        _aes_stop(aes)
+    keystream = _buffer(stream)
+    ciphertext = _xored(plaintext, keystream[2 * _BLOCK : 2 * _BLOCK + length])
+    covered = _covered(ciphertext, aad)
+    _check(_ghash_expand(stream, state))
+    hash_key = state[0]
+    try:
+        _check(_ghash(stream + size, covered, len(covered), _ZERO, hash_key))
+    finally:
+        _ghash_destroy(hash_key)
+    return ciphertext + _xored(keystream[size:], keystream[_BLOCK : 2 * _BLOCK])
+
+
+def _xored(one: bytes, other: bytes) -> bytes:
+    """Return the XOR of two strings of one length; for short ones faster than a call into C."""
+    return (int.from_bytes(one, "little") ^ int.from_bytes(other, "little")).to_bytes(len(one), "little")
 
 
 def _all_fit_the_table(nonces: Sequence[bytes], plaintexts: Sequence[bytes]) -> bool:
@@ -271,21 +303,21 @@ class Cipher:
         nonce = os.urandom(NONCE_BYTES)
         return VERSION + nonce + self._gcm.encrypt(nonce, plaintext, aad)
 
-    def encrypt_many(self, plaintexts: Sequence[bytes], aads: Sequence[bytes]) -> list[bytes]:
-        """Encrypt several blobs, each as `encrypt` does."""
-        nonces = _fresh_nonces(len(plaintexts))
+    def encrypt_many(
+        self, nonces: Sequence[bytes], plaintexts: Sequence[bytes], aads: Sequence[bytes]
+    ) -> list[bytes]:
+        """Encrypt several blobs, each as `encrypt` does, under fresh random nonces (`fresh`)."""
         sealed = self._gcm.encrypt_many(nonces, plaintexts, aads)
         return [VERSION + nonce + rest for nonce, rest in zip(nonces, sealed, strict=True)]
 
     @staticmethod
     def encrypt_each(
-        keys: Sequence[bytes], plaintexts: Sequence[bytes], aads: Sequence[bytes]
+        keys: Sequence[bytes], nonces: Sequence[bytes], plaintexts: Sequence[bytes], aads: Sequence[bytes]
     ) -> list[bytes]:
         """Encrypt blobs, each under the key made for it alone; ValueError unless a key has 32 bytes."""
         for key in keys:
             if len(key) != KEY_BYTES:
                 raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
-        nonces = _fresh_nonces(len(keys))
         sealed = encrypt_each(keys, nonces, plaintexts, aads)
         return [VERSION + nonce + rest for nonce, rest in zip(nonces, sealed, strict=True)]
 
@@ -298,9 +330,15 @@ class Cipher:
         return self._gcm.decrypt(blob[1 : 1 + NONCE_BYTES], blob[1 + NONCE_BYTES :], aad)
 
 
-def _fresh_nonces(count: int) -> list[bytes]:
-    random = os.urandom(NONCE_BYTES * count)
-    return [random[at : at + NONCE_BYTES] for at in range(0, len(random), NONCE_BYTES)]
+def fresh(count: int, *sizes: int) -> list[list[bytes]]:
+    """Return, for each of `sizes`, `count` random strings of so many bytes, from one call to the kernel."""
+    random, at = os.urandom(count * sum(sizes)), 0
+    made = []
+    for size in sizes:
+        end = at + size * count
+        made.append([random[start : start + size] for start in range(at, end, size)])
+        at = end
+    return made
 
 
 def _check(code: int) -> None:
