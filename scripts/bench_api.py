@@ -23,7 +23,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.machine import disturbance, least_disturbed, loop_s
+
 SAVES = 3_000
+WINDOW = 50
 STRACED_SAVES = 200
 VERSIONS = 1_000
 ENDS = 100
@@ -38,11 +43,17 @@ def run() -> dict[str, float | str]:
         with _server(home) as server:
             key = server.new_key()
             server.saves(key, clients=1, count=300)
+            loops = [loop_s() for _ in range(1_000)]
             one = server.saves(key, clients=1, count=SAVES)
+            loops += [loop_s() for _ in range(1_000)]
             eight = server.saves(key, clients=8, count=SAVES)
+            loops += [loop_s() for _ in range(1_000)]
             figures: dict[str, float | str] = {
                 "durable saves per second, 1 client": round(one.per_s),
+                "the same, least disturbed tenth": round(one.best_per_s),
                 "durable saves per second, 8 clients": round(eight.per_s),
+                "the same with 8 clients, least disturbed tenth": round(eight.best_per_s),
+                "machine disturbed": disturbance(loops),
                 "saves of 1 client per bare fsync": round(one.per_s * fsync_s, 2),
                 "saves of 8 clients per bare fsync": round(eight.per_s * fsync_s, 2),
                 "server CPU per save, 1 client, ms": round(one.cpu_s * 1e3, 3),
@@ -82,6 +93,8 @@ def _ops(server: _Server, key: str) -> dict[str, float | str]:
 @dataclass(frozen=True)
 class _Rate:
     per_s: float
+    best_per_s: float
+    """In the least disturbed tenth of the run, taken in windows of WINDOW saves."""
     cpu_s: float
 
 
@@ -113,12 +126,15 @@ class _Server:
         cpu, before = self.cpu_s(), time.perf_counter()
         for ours, _ in pipes:
             ours.send("go")
-        for ours, _ in pipes:
-            ours.recv()
-        wall = time.perf_counter() - before
+        answered = sorted(moment for ours, _ in pipes for moment in ours.recv())
+        cpu = self.cpu_s() - cpu
         for worker in workers:
             worker.join()
-        return _Rate(count / wall, (self.cpu_s() - cpu) / count)
+        windows = [
+            end - start for start, end in zip(answered[::WINDOW], answered[WINDOW::WINDOW], strict=False)
+        ]
+        best_s = least_disturbed(windows) if windows else answered[-1] - before
+        return _Rate(count / (answered[-1] - before), WINDOW / best_s, cpu / count)
 
     def cpu_s(self) -> float:
         """Return the CPU seconds that the server used so far."""
@@ -178,7 +194,7 @@ def _wait_for(port: int) -> None:
 
 
 def _client(server: _Server, key: str, count: int, pipe: Connection[Any, Any]) -> None:
-    """Prepare requests, say so, wait for the word, send them one after the other, say when done."""
+    """Prepare requests, say so, wait for the word, send one after the other, tell when each was answered."""
     requests = [
         _request(
             "/v1/memory",
@@ -197,9 +213,11 @@ def _client(server: _Server, key: str, count: int, pipe: Connection[Any, Any]) -
     with server.connect() as connection:
         pipe.send("ready")
         pipe.recv()
+        answered = []
         for request in requests:
             _exchange(connection, request, b"201")
-    pipe.send("done")
+            answered.append(time.perf_counter())
+    pipe.send(answered)
 
 
 def _request(path: str, key: str, body: dict[str, Any]) -> bytes:

@@ -77,4 +77,4 @@ def run() -> None:
     with guarded(), ending():
         # Warnings of a command are for its user; without this they would stand between what it prints.
         logging.configure("chainmemory", short=True)
-        app()
+        app(prog_name="chainmemory")  # however it was started: what help shows can be typed
