@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from chainmemory.cli.home import prepare_home, running_url
+from chainmemory.cli.home import prepare_home, running_note, running_url
 from chainmemory.client import Client, Json
-from chainmemory.errors import ConfigurationError, Invalid, Unauthorized
+from chainmemory.errors import ConfigurationError, Invalid, Unauthorized, Unavailable
 from chainmemory.settings import Settings
 
 KEY_VARIABLE = "CHAINMEMORY_API_KEY"
@@ -83,11 +83,19 @@ def kept_account(settings: Settings) -> dict[str, Any] | None:
 def _kept_key(settings: Settings, place: str, *, given: bool) -> str | None:
     """Return the home's key for the home's own server, whatever its port, or for the address it was made at.
 
-    Never for another address: it would be sent to a stranger.
+    Never for another address: it would be sent to a stranger. Raises Unavailable where the home's server
+    doesn't run, and nothing else says that it is the one at `place`.
     """
     kept = kept_account(settings)
     if kept is None or (given and place not in (kept.get("url"), running_url(settings))):
         return None
+    # The default port alone says nothing: what listens there may be someone else's.
+    known = given or "port" in settings.model_fields_set or running_note(settings) is not None
+    if not known and place != kept.get("url"):
+        raise Unavailable(
+            f"No server runs on the home {settings.home}, and its key isn't sent to {place}, where another "
+            "one may listen. Start the server, or name its port with CHAINMEMORY_PORT."
+        )
     return str(kept["api_key"])
 
 

@@ -153,10 +153,16 @@ class RunNote:
         settings.run_file.unlink(missing_ok=True)
 
 
+def running_note(settings: Settings) -> RunNote | None:
+    """Return what the server that runs on this home says of itself, or None where none does."""
+    note = RunNote.read(settings)
+    return note if note and _alive(note.pid) else None
+
+
 def running_url(settings: Settings) -> str:
     """Return the address of the server on this home: as it says in `run.json`, else as the settings say."""
-    note = RunNote.read(settings)
-    return note.url if note and _alive(note.pid) else address(settings.host, settings.port)
+    note = running_note(settings)
+    return note.url if note else address(settings.host, settings.port)
 
 
 def address(host: str, port: int) -> str:

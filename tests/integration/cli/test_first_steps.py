@@ -55,6 +55,16 @@ def test_a_refused_key_says_where_it_came_from(served: Served, tmp_path: Path) -
     assert "aic_wrong" not in ran.stderr
 
 
+def test_the_key_of_a_stopped_home_goes_to_nobody_at_the_default_port(served: Served, tmp_path: Path) -> None:
+    kept = {"url": "http://127.0.0.1:9", "account_id": "ab" * 16, "api_key": "aic_wrong"}
+    (tmp_path / "client.json").write_text(json.dumps(kept))
+    ran = cli(tmp_path, "save", "a secret")
+    assert (ran.returncode, f"No server runs on the home {tmp_path}" in ran.stderr) == (2, True)
+    assert "CHAINMEMORY_PORT" in ran.stderr
+    ran = cli(tmp_path, "save", "a secret", CHAINMEMORY_PORT=str(served.port))  # so it was sent
+    assert (ran.returncode, str(tmp_path / "client.json") in ran.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("url", "place"),
     [("http://127.0.0.1:9", "http://127.0.0.1:9"), ("https://127.0.0.1", "https://127.0.0.1:443")],
