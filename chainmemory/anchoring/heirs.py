@@ -7,6 +7,8 @@ a transaction be mined later all the same, the contract says so, and nothing is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from chainmemory.anchoring.clock import Clock
 from chainmemory.anchoring.health import WORKING
 from chainmemory.anchoring.options import Options
@@ -48,8 +50,9 @@ def check_part_is_free(db: Database, options: Options, signer: str, clock: Clock
 class Heirs:
     """Takes over what other signers, whose lease has lapsed, left on its way."""
 
-    def __init__(self, station: Station) -> None:
+    def __init__(self, station: Station, notice: Callable[[str], None]) -> None:
         self._station = station
+        self._notice = notice
         self._looked_at = float("-inf")
 
     def run(self, lease: Lease, contracts: Contracts) -> int:
@@ -64,6 +67,7 @@ class Heirs:
             verdicts = self._judge(contracts, sent)
             with station.db.write() as tx:
                 verdicts.write(tx, lease, now=station.clock.now(), retry_at=station.clock.now())
+            verdicts.tell(self._notice)
             log.warning(
                 "took over what another signer had sent",
                 action="worker.inherited",

@@ -46,9 +46,20 @@ _STUCK_BLOCKS = 3
 class Reconciler:
     """Follows the station's open transactions, slot by slot."""
 
-    def __init__(self, station: Station, post: Post, recheck: Recheck, trusted: set[str]) -> None:
-        """Take a station; projects of which a state was found on the contract as ours join `trusted`."""
+    def __init__(
+        self,
+        station: Station,
+        post: Post,
+        recheck: Recheck,
+        trusted: set[str],
+        notice: Callable[[str], None],
+    ) -> None:
+        """Take a station; projects of which a state was found on the contract as ours join `trusted`.
+
+        `notice` tells people what they must know.
+        """
         self._station = station
+        self._notice = notice
         self._post = post
         self._recheck = recheck
         self._trusted = trusted
@@ -183,6 +194,7 @@ class Reconciler:
             tx.worker.count(lease, {**done, (status, row.purpose): 1, ("gas", row.purpose): receipt.gas_used})
         if row.purpose == STATE:
             self._trust(rows, verdicts)
+        verdicts.tell(self._notice)
         self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})
         self.settled += verdicts.count
         station.step("settled")
@@ -223,6 +235,7 @@ class Reconciler:
             verdicts.write(tx, lease, now=station.clock.now(), retry_at=station.clock.now())
             for row in slot:
                 tx.transactions.mark(lease, row.tx_hash, DROPPED, now=station.clock.now())
+        verdicts.tell(self._notice)
         self._recheck.note({(entry.block_number, entry.block_hash) for entry in verdicts.anchored})
         self.settled += verdicts.count
         station.step("asked")

@@ -12,6 +12,7 @@ from chainmemory.anchoring.roots import tree_of
 from chainmemory.anchoring.station import ROOT, Contracts, Station, head_item, memory_batches, state_item
 from chainmemory.chain.outcome import ElementResult, Outcome
 from chainmemory.chain.types import Log, Receipt
+from chainmemory.logging import log
 from chainmemory.protocol.hashing import ZERO
 from chainmemory.protocol.identity import account_ref, ledger_id
 from chainmemory.protocol.times import format_time
@@ -46,6 +47,19 @@ class Verdicts:
             tx.outbox.mark_failed(lease, ids, reason=reason, next_attempt_at=retry_at)
         for project_id, version in self.lacking.items():
             tx.worker.requeue_states_above(lease, project_id, version, now=now)
+
+    def tell(self, notice: Callable[[str], None]) -> None:
+        """Say loudly where the chain holds other hashes: nothing that the worker does mends that."""
+        if not self.conflicts:
+            return
+        words = (
+            f"The chain holds other hashes than the store in {len(self.conflicts)} "
+            f"{'place' if len(self.conflicts) == 1 else 'places'}, and keeps them: most likely the store was "
+            "put back from a backup older than what was anchored, or lost its last writes. `chainmemory "
+            "anchors list --status conflict` and `chainmemory verify --all` say where."
+        )
+        log.error(words, action="worker.conflict", outbox_ids=sorted(self.conflicts)[:20])
+        notice(words)
 
     @property
     def count(self) -> int:

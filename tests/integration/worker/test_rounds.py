@@ -193,6 +193,9 @@ def test_a_conflict_stops_that_project_alone(db: Database, chain: TesterChain) -
     assert statuses[0] == "conflict"
     assert other_hash in (rows_of(db, STATE, forked.project_id)[0].reason or "")
     assert "anchored" not in statuses
+    with db.read() as tx:
+        [told] = [status.notice or "" for status in tx.worker.statuses()]
+    assert told.startswith("The chain holds other hashes than the store in 1 place")
     assert [row.status for row in rows_of(db, STATE, good.project_id)] == ["anchored"] * 4
     assert seen.state_hashes(forked.project_id, 2) == [other_hash, ZERO]
 
