@@ -56,7 +56,10 @@ def open_connection(path: Path, *, read_only: bool = False, cache_mib: int = 8) 
     try:
         return _opened(path, read_only, cache_mib)
     except sqlite3.DatabaseError as error:
-        raise ConfigurationError(f"{path} can't be opened as a chain: {error}.") from error
+        # An OperationalError (a permission, a lock) is no damage.
+        damaged = not isinstance(error, sqlite3.OperationalError)
+        advice = " Keep the file, and restore it from a backup." if damaged else ""
+        raise ConfigurationError(f"{path} can't be opened as a chain: {error}.{advice}") from error
 
 
 def _opened(path: Path, read_only: bool, cache_mib: int) -> sqlite3.Connection:

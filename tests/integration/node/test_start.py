@@ -99,7 +99,7 @@ def test_a_file_of_another_version_is_refused(folder: Path) -> None:
 def test_a_file_that_is_no_chain_is_refused(folder: Path) -> None:
     (folder / "chain.sqlite").write_bytes(b"not a database at all" * 100)
     create_authority(folder / "authority.json", folder / "authority.password")
-    with pytest.raises(ConfigurationError, match="can't be opened as a chain"):
+    with pytest.raises(ConfigurationError, match=r"can't be opened as a chain.*restore it from a backup"):
         prepare(config(folder))
 
 
