@@ -60,9 +60,13 @@ def prepare(config: NodeConfig) -> tuple[Genesis, PrivateKey | None]:
         fresh = own_chain and config.keystore is None and not config.keystore_path.exists()
         make = create_authority if fresh and not config.database_path.exists() else load_authority
         key = make(config.keystore_path, config.password_path)
+    # Before it is opened: SQLite gives the files it makes beside it the rights that it has by then.
+    config.database_path.touch(0o600)
+    for beside in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            config.database_path.with_name(config.database_path.name + beside).chmod(0o600)
     connection = open_connection(config.database_path)
     try:
-        config.database_path.chmod(0o600)
         genesis = blocks.stored_genesis(connection)
         if genesis is None:
             genesis = _first_genesis(config, key)

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,6 +102,17 @@ def test_a_file_that_is_no_chain_is_refused(folder: Path) -> None:
     create_authority(folder / "authority.json", folder / "authority.password")
     with pytest.raises(ConfigurationError, match=r"can't be opened as a chain.*restore it from a backup"):
         prepare(config(folder))
+
+
+def test_a_chain_that_was_copied_read_only_is_made_writable_with_what_lies_beside_it(folder: Path) -> None:
+    prepare(config(folder))
+    file = folder / "chain.sqlite"
+    file.chmod(0o400)
+    with contextlib.closing(sqlite3.connect(file)) as reader:
+        reader.execute("SELECT count(*) FROM meta").fetchone()  # SQLite makes the two others, as read-only
+        prepare(config(folder))
+        rights = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.glob("chain.sqlite*")}
+    assert rights == dict.fromkeys(("chain.sqlite", "chain.sqlite-wal", "chain.sqlite-shm"), 0o600)
 
 
 def test_a_chain_with_damaged_pages_is_refused_for_good(folder: Path) -> None:
