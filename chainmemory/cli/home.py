@@ -41,6 +41,8 @@ def prepare_home(home: Path) -> None:
             raise ConfigurationError(
                 f"{home} holds other things, so it isn't taken as a home; name an empty or a new folder."
             )
+        if not os.access(home, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"Nothing can be written to the home {home}; run: chmod u+rwx {home}")
         _tighten(home, 0o700)
         for key_file in (home / name for name in KEY_FILES if name in names):
             _tighten(key_file, 0o600)

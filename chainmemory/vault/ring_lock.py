@@ -13,22 +13,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from chainmemory.errors import Conflict
+from chainmemory.errors import ConfigurationError, Conflict
 
 LOCK: Final = "master.key.lock"
 
 
 def hold_ring(home: Path) -> int:
-    """Say, until the returned descriptor is closed, that this process uses the ring of `home`."""
-    handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Say, until the returned descriptor is closed, that this process uses the ring of `home`.
+
+    Raises ConfigurationError where the lock's file can't be used.
+    """
+    handle = _open(home)
     fcntl.flock(handle, fcntl.LOCK_SH)
     return handle
 
 
 @contextmanager
 def ring_to_itself(home: Path) -> Iterator[bool]:
-    """Yield whether no process uses the ring of `home`; none can begin to inside."""
-    handle = os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    """Yield whether no process uses the ring of `home`; none can begin to inside. Raises as `hold_ring`."""
+    handle = _open(home)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -55,3 +58,10 @@ def one_rotation(home: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _open(home: Path) -> int:
+    try:
+        return os.open(home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"{home / LOCK} can't be used: {error.strerror}.") from None

@@ -85,6 +85,24 @@ def test_a_home_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.M
         prepare_home(home)
 
 
+def test_a_home_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    prepare_home(home)
+    home.chmod(0o500)
+    # In a process without root's right to write everywhere (CAP_DAC_OVERRIDE), should this be root's.
+    code = (
+        "import ctypes, os, sys\n"
+        "ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)\n"
+        "os.execv(sys.executable, [sys.executable, '-m', 'chainmemory.cli', 'serve', '--home', sys.argv[1], "
+        "'--port', '0'])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(home)], capture_output=True, text=True, timeout=60, check=False
+    )
+    home.chmod(0o700)
+    assert (ran.returncode, f"Nothing can be written to the home {home}" in ran.stderr) == (2, True)
+
+
 def test_a_second_server_on_a_home_is_refused_with_the_first_ones_place(tmp_path: Path) -> None:
     settings = Settings.load(home=tmp_path)
     lock = HomeLock.take(settings)

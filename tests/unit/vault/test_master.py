@@ -9,6 +9,7 @@ import pytest
 
 from chainmemory.errors import ConfigurationError, IntegrityError
 from chainmemory.vault.master import FILE, VARIABLE, MasterKeyring, key_id, retire, rotate
+from chainmemory.vault.ring_lock import LOCK, hold_ring
 from tests.support.processes import CONTEXT
 
 ACCOUNT = "ab" * 16
@@ -77,6 +78,12 @@ def test_a_file_that_is_no_text_is_told_as_damaged(tmp_path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(ConfigurationError, match="is damaged; restore the file from a backup"):
         MasterKeyring.load(tmp_path, {})
+
+
+def test_a_lock_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / LOCK).mkdir()
+    with pytest.raises(ConfigurationError, match=r"master\.key\.lock can't be used: Is a directory"):
+        hold_ring(tmp_path)
 
 
 def test_rotation_adds_a_key_and_old_wraps_still_open(tmp_path: Path) -> None:
