@@ -38,6 +38,8 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 30.0
 """Cap of the wait a busy server asks for."""
 
+# What a server answers with where it found stored bytes changed.
+_CHANGED = frozenset({IntegrityError.code, "undecryptable", "state_mismatch"})
 _BY_STATUS: dict[int, type[ChainMemoryError]] = {
     401: Unauthorized,
     403: Forbidden,
@@ -264,7 +266,7 @@ def _error(status: int, body: Any) -> ChainMemoryError:
     if not isinstance(body, dict) or not isinstance(body.get("error"), str):
         return Unavailable(f"The answer (HTTP {status}) isn't one of a ChainMemory server.")
     code = body.get("code")
-    kind = IntegrityError if code == IntegrityError.code else _BY_STATUS.get(status, ChainMemoryError)
+    kind = IntegrityError if code in _CHANGED else _BY_STATUS.get(status, ChainMemoryError)
     return kind(body["error"], code=code, field=body.get("field"), details=body.get("details"))
 
 

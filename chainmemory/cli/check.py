@@ -153,7 +153,11 @@ class Checker:
             header = memory["header"]
             _equal(f"the event hash of memory {number}", cited_hash, event_hash(header))
             _equal(f"the number of memory {number}", number, header["number"])
-            if memory["summary"] is not None:
+            if header["sealed_by"] == "server":  # a client's own seal only its key can open
+                if memory["summary"] is None:
+                    raise IntegrityError(
+                        f"MISMATCH: the content of memory {number} can't be opened any more."
+                    )
                 said = content_hash(str(memory["summary"]).encode())
                 _equal(f"the content of memory {number}", header["content_hash"], said)
             if not self.checked.memories:

@@ -82,10 +82,14 @@ class Demo:
         self._timeout = timeout
 
     def run(self) -> None:
-        numbers = self._remember()
-        self._consolidate(numbers)
-        self._wait()
-        self._verify()
+        try:
+            numbers = self._remember()
+            self._consolidate(numbers)
+            self._wait()
+            self._verify()
+        except IntegrityError as error:
+            # Whoever finds it out, the server on the way there or the check at the end.
+            raise IntegrityError(f"VERIFICATION FAILED. {error.message}", code=error.code) from error
 
     def _remember(self) -> dict[str, int]:
         _step(1, f"Remember: one memory for each of {self._history.count()} commits of {self._history.name}")
@@ -144,10 +148,7 @@ class Demo:
             _say(f"asking the chain at {witness.place}")
             if answer.get("witness") == "self":
                 _say("(it is this server's own: believe it as far as you believe whoever runs it)")
-            try:
-                checked = Checker(self._client, witness, self._project, _say).run()
-            except IntegrityError as error:
-                raise IntegrityError(f"VERIFICATION FAILED. {error.message}") from error
+            checked = Checker(self._client, witness, self._project, _say).run()
         say(
             f"\nVERIFIED: {checked.versions} versions, {checked.items} items and {checked.memories} memories "
             f"of {printable(self._project)} are what {len(checked.transactions)} transactions say they are."

@@ -175,6 +175,7 @@ SERVER_LIES: dict[str, Change] = {
         "/dec_0001", lambda answer: answer["evidence"][0]["proof"].update(size=2, path=[ELSE])
     ),
     "another text": changing("/decrypted", lambda answer: answer.update(summary="Nobody said this.")),
+    "no text any more": changing("/decrypted", lambda answer: answer.update(summary=None)),
     "another author": changing("/decrypted", lambda answer: answer["header"].update(provenance=None)),
     "another date": changing("/decrypted", lambda answer: answer["header"].update(occurred_at="2001")),
     "another transaction": changing("/proof", lambda answer: answer.update(chain_tx=ELSE)),
@@ -205,4 +206,28 @@ def test_a_row_changed_in_the_store_fails_the_verification(server: Server, tmp_p
         store.execute(f"UPDATE memories SET header = ? WHERE {where}", (after, *values))
     ran = cli(server.home, "demo", str(repo.path))
     assert ran.returncode == 1
+    assert "VERIFIED" not in ran.stdout
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE memories SET content_blob = zeroblob(length(content_blob)) "
+        "WHERE project = :slug AND number = "
+        "(SELECT min(number) FROM citations JOIN projects USING (project_id) WHERE slug = :slug)",
+        "UPDATE state_versions SET state_hash = '0x' || printf('%064d', 7) "
+        "WHERE version = 1 AND project_id = (SELECT project_id FROM projects WHERE slug = :slug)",
+    ],
+    ids=["content", "state hash"],
+)
+def test_a_changed_content_or_hash_is_told_as_a_failed_verification(
+    server: Server, tmp_path: Path, change: str, request: pytest.FixtureRequest
+) -> None:
+    slug = request.node.callspec.id.replace(" ", "-")
+    repo = small_project(tmp_path / slug)
+    assert cli(server.home, "demo", str(repo.path)).returncode == 0
+    with sqlite3.connect(server.home / "store.sqlite", timeout=30) as store:
+        assert store.execute(change, {"slug": slug}).rowcount == 1
+    ran = cli(server.home, "demo", str(repo.path))
+    assert (ran.returncode, "VERIFICATION FAILED" in ran.stderr) == (1, True), ran.stderr
     assert "VERIFIED" not in ran.stdout
