@@ -27,6 +27,8 @@ SETTLED_S = 60.0
 # sysexits.h EX_CONFIG: the child said that its settings are wrong, so another start would end the same way.
 EXIT_CONFIGURATION = 78
 LIFELINE_VARIABLE = "CHAINMEMORY_SUPERVISOR_LIFELINE"
+ONE_SIGNAL_S = 1.0
+"""Signals within so many seconds of the first are the same one."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,7 @@ class Supervisor:
         self._was_ready = False
         self._ending = threading.Event()
         self._lifeline = -1
+        self._patient_until = 0.0
 
     def run(self) -> None:
         """Block until SIGTERM, SIGINT or SIGHUP, then stop all children.
@@ -207,12 +210,17 @@ class Supervisor:
     # -- stopping -----------------------------------------------------------------------------------
 
     def _stop_all(self) -> None:
+        self._patient_until = time.monotonic() + ONE_SIGNAL_S
         ranks = sorted({child.spec.stop_rank for child in self._children.values()})
         for rank in ranks:
             self._stop([child for child in self._children.values() if child.spec.stop_rank == rank])
 
     def _stop(self, children: list[_Child]) -> None:
-        """SIGTERM, and SIGKILL to those that are still there after the grace time or a second signal."""
+        """SIGTERM, and SIGKILL to those that are still there after the grace time or a second signal.
+
+        One signal can come twice at once, to the process and to its group (`timeout`, a closed terminal);
+        only what comes a second later is somebody who won't wait.
+        """
         running = {child.spec.name: child.process for child in children if child.process}
         for process in running.values():
             process.terminate()
@@ -226,9 +234,10 @@ class Supervisor:
                 running.pop(news.name, None)
                 self._children[news.name].process = None
                 log.info(f"Stopped {news.name}", action="supervisor.stopped", exit_code=news.code)
-            elif news is None or isinstance(news, _Asked):
+            elif news is None or (isinstance(news, _Asked) and time.monotonic() > self._patient_until):
+                why = "didn't stop in time" if news is None else "isn't waited for: a second signal came"
                 for name, process in running.items():
-                    log.error(f"The {name} process didn't stop in time; killing it", action="supervisor.kill")
+                    log.error(f"The {name} process {why}; killing it", action="supervisor.kill")
                     process.kill()
                 deadline = time.monotonic() + self._grace_s
 

@@ -133,9 +133,21 @@ def test_a_second_signal_kills_at_once(supervised: Supervised, monkeypatch: pyte
     eventually(lambda: supervised.starts("stubborn"), "started")
     process.send_signal(signal.SIGINT)
     eventually(lambda: '"supervisor.stop"' in (supervised.folder / "logs/serve.log").read_text(), "stopping")
+    time.sleep(1.1)  # sooner it would count as the same one
     process.send_signal(signal.SIGINT)
     assert process.wait(PATIENCE_S) == 0
     assert gone(supervised.starts("stubborn")[0])
+    assert "a second signal came; killing it" in (supervised.folder / "logs/serve.log").read_text()
+
+
+def test_a_signal_that_comes_twice_at_once_kills_nobody(supervised: Supervised) -> None:
+    process = supervised.start("polite", "other")
+    eventually(lambda: supervised.starts("polite") and supervised.starts("other"), "both started")
+    for _ in range(5):
+        process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 0
+    assert [supervised.events(name)[-1][0] for name in ("polite", "other")] == ["stopped", "stopped"]
+    assert "killing" not in (supervised.folder / "logs/serve.log").read_text()
 
 
 def test_children_stop_when_the_supervisor_is_killed(
