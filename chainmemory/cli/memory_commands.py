@@ -9,6 +9,8 @@ import typer
 from chainmemory.cli import options
 from chainmemory.cli.account import connect, text_argument
 from chainmemory.cli.output import print_json, printable, say
+from chainmemory.client import Client
+from chainmemory.errors import NotFound
 from chainmemory.protocol.event import CATEGORIES
 
 LINE = 100
@@ -62,6 +64,8 @@ def memories(
     """List memories, newest first."""
     with connect(home, url) as client:
         page = client.memories(limit=limit, offset=offset, project=project)
+        if project is not None and not page["total"]:
+            _check_known(client, project)
     if as_json:
         print_json(page)
         return
@@ -72,6 +76,19 @@ def memories(
             f"{memory['chain_sync']:<9}  {first_line}"
         )
     say(f"{len(page['memories'])} of {page['total']}", err=True)
+
+
+def _check_known(client: Client, project: str) -> None:
+    """Raise NotFound where a project without memories is none at all: a slip of the keyboard."""
+    slugs: list[str] = []
+    total = 1
+    while len(slugs) < total:
+        page = client.get(f"/v1/projects?limit=200&offset={len(slugs)}")
+        slugs += [str(known["project_id"]) for known in page["projects"]]
+        total = page["total"] if page["projects"] else len(slugs)
+    if project not in slugs:
+        names = f" There are: {', '.join(slugs[:20])}." if slugs else ""
+        raise NotFound(f"There is no project {project}.{names}")
 
 
 def _first_line(text: str) -> str:

@@ -65,6 +65,9 @@ def test_save_and_list(home: Path) -> None:
     assert "second line" not in listed.stdout
     assert listed.stderr == "2 of 2\n"
     [memory] = json.loads(cli(home, "memories", "--project", "things", "--json").stdout)["memories"]
+    typo = cli(home, "memories", "--project", "thinsg")
+    assert (typo.returncode, typo.stdout) == (2, "")
+    assert "There is no project thinsg. There are: " in typo.stderr
     assert (memory["category"], memory["source"], memory["tags"]) == ("DECISION", "cli", ["a", "b"])
 
 
