@@ -124,8 +124,8 @@ def status(home: options.Home = None, url: options.Url = None, as_json: options.
             shown["chain"] = {"error": error.message}
         try:
             shown["account"] = client.profile()
-        except Unauthorized:
-            shown["account"] = None
+        except Unauthorized as error:
+            shown["account"] = {"error": error.message} if client.api_key else None
     if as_json:
         print_json(shown)
     else:

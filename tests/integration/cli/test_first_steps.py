@@ -53,6 +53,10 @@ def test_a_refused_key_says_where_it_came_from(served: Served, tmp_path: Path) -
     ran = cli(tmp_path, "memories", CHAINMEMORY_URL=url)
     assert (ran.returncode, str(tmp_path / "client.json") in ran.stderr) == (2, True)
     assert "aic_wrong" not in ran.stderr
+    told = json.loads(cli(tmp_path, "status", "--json", CHAINMEMORY_URL=url).stdout)["account"]
+    assert str(tmp_path / "client.json") in told["error"]
+    (tmp_path / "client.json").unlink()
+    assert json.loads(cli(tmp_path, "status", "--json", CHAINMEMORY_URL=url).stdout)["account"] is None
 
 
 def test_the_key_of_a_stopped_home_goes_to_nobody_at_the_default_port(served: Served, tmp_path: Path) -> None:
