@@ -150,7 +150,7 @@ def _verdict(row: Memory, entry: LedgerRow | None) -> str:
         header is not None
         and entry_hash(sealed) == sealed.get("hash") == entry.hash
         and sealed.get("content_sha256") == hashlib.sha256(canonical(header)).hexdigest()
-        and row.content_blob is not None
+        and isinstance(row.content_blob, bytes)  # a damaged SQLite may hold anything
         and sealed.get("blob_sha256") == hashlib.sha256(row.content_blob).hexdigest()
     )
     return "sealed" if whole else "altered"

@@ -171,10 +171,21 @@ class SqliteBackend:
         # isolation_level None: the sqlite3 module begins nothing by itself. Connections wander between
         # threads, but are in one thread's hands at a time.
         raw = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=self._wait_s)
+        raw.text_factory = _text
         for pragma in _PRAGMAS:
             raw.execute(pragma)
         _use_wal(raw, self._wait_s)
         return raw
+
+
+def _text(stored: bytes) -> str | bytes:
+    """Read text; what is none comes as it is, and whoever checks hashes finds that row altered: the module's
+    own way raises, and so makes all rows beside it unreadable.
+    """
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 def _use_wal(raw: Any, wait_s: float) -> None:

@@ -58,6 +58,12 @@ class Report:
     def add(self, code: str, where: str, words: str) -> None:
         self.findings.append(Finding(code, where, words))
 
+    def add_misfits(self, where: str, names: list[str]) -> None:
+        """Note columns whose values aren't of the type that ChainMemory writes."""
+        self.add(
+            "column_type", where, f"It holds a value of another type than was written: {', '.join(names)}."
+        )
+
     def expect(self, code: str, where: str, what: str, wanted: object, found: object) -> bool:
         """Note a difference between what a value must be and what it is; return whether there is none."""
         if wanted == found:

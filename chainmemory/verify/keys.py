@@ -78,7 +78,7 @@ class AccountKey:
 
 def decrypt(key: bytes, blob: bytes, place: dict[str, Any]) -> bytes:
     """Open `0x01 ‖ nonce ‖ ciphertext ‖ tag` at its place. Raises IntegrityError."""
-    if len(blob) < OVERHEAD or blob[0] != SERVER_SEALED:
+    if not isinstance(blob, bytes) or len(blob) < OVERHEAD or blob[0] != SERVER_SEALED:
         raise IntegrityError("it doesn't have the form of something encrypted")
     cipher = AES.new(key, AES.MODE_GCM, nonce=blob[1:13])
     cipher.update(canonical(place))

@@ -32,6 +32,9 @@ def walk(rows: Rows, report: Report, account_id: str, *, seq: int, head: str) ->
     query = "SELECT seq, hash, entry FROM ledger_entries WHERE account_id = ? ORDER BY seq"
     for number, stored, text in rows.all(query, account_id):
         where = f"ledger entry {number} of {account_id}"
+        if not (isinstance(number, int) and isinstance(stored, str)):
+            report.add_misfits(where, ["seq or hash"])
+            continue
         if number != last + 1:
             report.add("ledger_gap", where, f"What stands before it is entry {last}.")
             previous = None
@@ -53,6 +56,9 @@ def walk(rows: Rows, report: Report, account_id: str, *, seq: int, head: str) ->
 def _parse(report: Report, where: str, text: str) -> dict[str, Any] | None:
     try:
         entry = parse_json(text)
+    except AttributeError:  # neither text nor bytes
+        report.add_misfits(where, ["entry"])
+        return None
     except ChainMemoryError as error:
         report.add("ledger_unparseable", where, error.message)
         return None

@@ -14,7 +14,7 @@ from chainmemory.protocol.records import header_rest_sha256, header_sha256
 from chainmemory.verify.findings import AccountChecked, Report
 from chainmemory.verify.keys import CLIENT_SEALED, OVERHEAD, AccountKey
 from chainmemory.verify.ledger import Sealed
-from chainmemory.verify.rows import Rows
+from chainmemory.verify.rows import Rows, misfits
 
 # Columns that repeat the header for filters. (The category is filing, which may change.)
 _REPEATED = ("project", "importance", "source", "kind", "occurred_at", "recorded_at")
@@ -54,8 +54,15 @@ def check_memories(
     account = checked.account_id
     for row in _stored(rows, account):
         where = f"memory {row.number} of {account}"
-        known.event_hashes[row.number] = row.event_hash
         checked.memories += 1
+        wrong = misfits(row)
+        if wrong:
+            report.add_misfits(where, wrong)
+        if "number" in wrong or "event_hash" in wrong:
+            continue
+        known.event_hashes[row.number] = row.event_hash
+        if wrong:
+            continue
         header = _header(report, where, row, account)
         entry = sealed.memories.get(row.number)
         if entry is None:

@@ -17,7 +17,7 @@ from chainmemory.verify.document import Rebuilt
 from chainmemory.verify.findings import AccountChecked, ProjectChecked, Report
 from chainmemory.verify.keys import AccountKey
 from chainmemory.verify.ledger import Sealed
-from chainmemory.verify.rows import Rows
+from chainmemory.verify.rows import Rows, misfits
 
 
 class _Project(NamedTuple):
@@ -62,6 +62,10 @@ def check_projects(
     query = f"SELECT {', '.join(_Project._fields)} FROM projects WHERE account_id = ? ORDER BY slug"
     for values in list(rows.all(query, checked.account_id)):
         project = _Project(*values)
+        # Of the secret, opening it tells.
+        if wrong := [name for name in misfits(project) if name != "secret_blob"]:
+            report.add_misfits(f"project {project.slug!r} of {checked.account_id}", wrong)
+            continue
         mine = ProjectChecked(project.project_id, project.slug)
         checked.projects.append(mine)
         where = f"project {project.slug} of {checked.account_id}"
@@ -138,6 +142,11 @@ class _History:
         )
         for values in self._rows.all(query, project.project_id):
             row = _Version(*values)
+            if wrong := misfits(row):
+                report.add_misfits(f"version {row.version} of {project.slug} of {self._account_id}", wrong)
+                state = None
+            if "version" in wrong or "state_hash" in wrong:
+                continue
             version += 1
             if row.version != version:
                 report.add("version_gap", f"version {version} of {project.slug}", "It is gone.")
@@ -217,5 +226,8 @@ class _History:
         found: dict[int, set[tuple[str, int]]] = defaultdict(set)
         query = "SELECT version, item_id, number FROM citations WHERE project_id = ?"
         for version, item, number in self._rows.all(query, project):
-            found[version].add((item, number))
+            if isinstance(version, int) and isinstance(item, str) and isinstance(number, int):
+                found[version].add((item, number))
+            else:
+                self._report.add_misfits(f"citation of {item!r} in {project}", ["version, item_id or number"])
         return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chainmemory.verify.findings import Report
-from chainmemory.verify.rows import Rows
+from chainmemory.verify.rows import Rows, misfits
 
 MEMORY, STATE, HEAD = "memory", "state", "head"
 ANCHORED, COVERED, CONFLICT = "anchored", "covered", "conflict"
@@ -61,6 +61,9 @@ def check_queue(
     query = f"SELECT {', '.join(QueueRow._fields)} FROM outbox WHERE account_id = ? ORDER BY id"
     for values in rows.all(query, account_id):
         row = QueueRow(*values)
+        if wrong := misfits(row):
+            report.add_misfits(row.where, wrong)
+            continue
         _check_row(report, row)
         if row.kind == MEMORY and row.subject == account_id:
             queue.memories[row.position] = row

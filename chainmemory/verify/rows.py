@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from functools import cache
+from typing import Any, Final, NamedTuple, Protocol, get_type_hints
 from urllib.parse import quote, unquote
 
 from chainmemory.errors import ConfigurationError, IntegrityError, Unavailable
@@ -42,6 +43,19 @@ def open_rows(url: str) -> Iterator[Rows]:
         raise IntegrityError(f"The store {path} is damaged: {error}.", code="store_damaged") from error
 
 
+def misfits(row: NamedTuple) -> list[str]:
+    """Return the fields that hold a value of another type than they are declared with: SQLite keeps in any
+    column whatever somebody puts there."""
+    kinds = _kinds(type(row))
+    return [name for name, value in zip(row._fields, row, strict=True) if not isinstance(value, kinds[name])]
+
+
+@cache
+def _kinds(row: type[NamedTuple]) -> dict[str, Any]:
+    # SQLite has no booleans; it keeps 0 and 1.
+    return {name: int if kind is bool else kind for name, kind in get_type_hints(row).items()}
+
+
 @contextmanager
 def _sqlite(path: str) -> Iterator[Rows]:
     try:
@@ -50,6 +64,7 @@ def _sqlite(path: str) -> Iterator[Rows]:
     except sqlite3.OperationalError as error:
         raise ConfigurationError(f"There is no store at {path}.") from error
     try:
+        connection.text_factory = _text
         connection.execute("PRAGMA busy_timeout=30000")
         connection.execute("BEGIN")
         (words,) = connection.execute("PRAGMA quick_check(1)").fetchone()
@@ -58,6 +73,14 @@ def _sqlite(path: str) -> Iterator[Rows]:
         yield _SqliteRows(connection)
     finally:
         connection.close()
+
+
+def _text(stored: bytes) -> str | bytes:
+    """Read text; what is none stays as it is: damage of one row, not the end of the whole check."""
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
 
 
 class _SqliteRows:

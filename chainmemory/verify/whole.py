@@ -87,6 +87,10 @@ def _check_accounts(rows: Rows, report: Report, keys: MasterKeys) -> list[Stored
         "ORDER BY account_id"
     )
     for account_id, key_id, wrapped, count, seq, head in list(rows.all(query)):
+        if not (isinstance(account_id, str) and isinstance(count, int) and isinstance(seq, int)):
+            names = ["account_id, memory_count or ledger_seq"]
+            report.add_misfits(f"account {account_id!r}", names)
+            continue
         checked = AccountChecked(account_id)
         report.accounts.append(checked)
         sealed = walk(rows, report, account_id, seq=seq, head=head)
@@ -117,9 +121,14 @@ def _roots(rows: Rows) -> dict[str, tuple[str, str]]:
     found = {}
     for tx_hash, text in list(rows.all(query)):
         leaves: list[tuple[Any, ...]] = []
-        for outbox_id in json.loads(text):
+        try:
+            ids = list(json.loads(text))
+        except (ValueError, TypeError):
+            found[tx_hash] = "", "What was in its transaction can't be read."
+            continue
+        for outbox_id in ids:
             leaves += rows.all("SELECT subject, position, hash FROM outbox WHERE id = ?", outbox_id)
-        if len(leaves) < len(json.loads(text)):
+        if len(leaves) < len(ids):
             found[tx_hash] = "", "Rows that were in its transaction are gone."
         else:
             found[tx_hash] = merkle_root(leaves), ""

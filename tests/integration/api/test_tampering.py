@@ -49,6 +49,24 @@ def test_changed_ciphertext_is_named_and_breaks_no_list(api: Api, ada: Account, 
     assert ada.post("/v1/audit/memory/2")["hash"]["status"] == "match"
 
 
+# A last byte that can't end a text in UTF-8, whatever stands before it; and a text that is one.
+@pytest.mark.parametrize("became", ["substr(content_blob, 1, 30) || x'00' || x'ff'", "'so be it'"])
+def test_ciphertext_that_became_text_harms_no_other_memory(api: Api, ada: Account, became: str) -> None:
+    """SQLite keeps a text in a column of bytes, even one that isn't UTF-8."""
+    for content in ("first", "second", "third"):
+        ada.save(content)
+    _sql(api, f"UPDATE memories SET content_blob = {became} WHERE number = 2")
+    assert _read(api, "SELECT typeof(content_blob) FROM memories WHERE number = 2") == "text"
+    one = ada.get("/v1/memory/2/decrypted")
+    assert (one["summary"], one["integrity_verified"]) == (None, False)
+    assert [one["summary"] for one in ada.get("/v1/memories")["memories"]] == ["third", None, "first"]
+    audit = ada.post("/v1/audit/memory/2")
+    assert (audit["hash"]["status"], audit["ledger"]["verdict"]) == ("mismatch", "altered")
+    for deep in ("false", "true"):
+        checked = ada.get("/v1/ledger/verify", deep=deep)
+        assert (checked["ok"], checked["altered"]) == (False, ["memory:2"])
+
+
 def test_swapped_blobs_are_named(api: Api, ada: Account) -> None:
     ada.save("first")
     ada.save("second")

@@ -224,6 +224,32 @@ DAMAGES: dict[str, tuple[Damage, set[str]]] = {
         sql(f"UPDATE memories SET content_blob = {FLIPPED.format('content_blob')} {MEMORY_1}"),
         {"blob_hash", "content_undecryptable", "onchain_ciphertext"},
     ),
+    "ciphertext that became text, which isn't even UTF-8": (
+        sql(
+            "UPDATE memories SET content_blob = x'01ff' || substr(content_blob, 3, 28) || x'00' || "
+            f"substr(content_blob, 32) {MEMORY_1}"
+        ),
+        {"blob_hash", "content_undecryptable", "onchain_ciphertext"},
+    ),
+    "ciphertext that became a text": (
+        sql(f"UPDATE memories SET content_blob = 'so be it' {MEMORY_1}"),
+        {"column_type"},
+    ),
+    "texts that aren't UTF-8": (
+        sql(
+            f"UPDATE memories SET category = CAST(x'ff' AS TEXT), kind = CAST(x'ff' AS TEXT) {MEMORY_1}",
+            "UPDATE ledger_entries SET entry = CAST(x'ff' AS TEXT) WHERE account_id = :a AND seq = 2",
+            f"UPDATE state_versions SET ops_seed = CAST(x'ff' AS TEXT), ops_count = 'x' {VERSION_9}",
+            "UPDATE citations SET item_id = CAST(x'ff' AS TEXT) WHERE project_id = :p AND version = 9",
+            "UPDATE outbox SET status = CAST(x'ff' AS TEXT) WHERE kind = 'memory' AND subject = :a "
+            "AND position = 1",
+        ),
+        {"column_type", "ledger_unparseable", "memory_unsealed", "outbox_missing"},
+    ),
+    "an account whose count is no number": (
+        sql("UPDATE accounts SET memory_count = CAST(x'ff' AS TEXT) WHERE account_id = :a"),
+        {"column_type"},
+    ),
     "two memories' contents swapped": (
         swap_blobs,
         {"blob_hash", "content_undecryptable", "onchain_ciphertext"},
