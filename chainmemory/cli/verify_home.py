@@ -5,6 +5,7 @@ from __future__ import annotations
 from chainmemory.chain.artifacts import MEMORY_REGISTRY, STATE_ANCHOR, load_artifact
 from chainmemory.cli.home import RunNote
 from chainmemory.cli.output import print_json, printable, say
+from chainmemory.node.genesis import read_genesis
 from chainmemory.settings import Settings
 from chainmemory.vault.master import FILE
 from chainmemory.verify.findings import Report
@@ -36,7 +37,22 @@ def _asked(settings: Settings, rpc: str | None) -> Asked:
         anchor_address=settings.anchor_address,
         registry_address=settings.registry_address,
         expected_chain_id=settings.chain_id if settings.embedded else settings.expected_chain_id,
+        first_block=_first_block(settings),
     )
+
+
+def _first_block(settings: Settings) -> dict[str, int] | None:
+    """Return what tells the home's own chain from another with the same id: when it began and who sealed."""
+    path = settings.chain_dir / "genesis.json"
+    if not settings.embedded or not path.exists():
+        return None
+    genesis = read_genesis(path)
+    return {
+        "timestamp": genesis.timestamp,
+        "extraData": int.from_bytes(genesis.extra_data, "big"),
+        "gasLimit": genesis.gas_limit,
+        "baseFeePerGas": genesis.base_fee,
+    }
 
 
 def _show(report: Report) -> None:

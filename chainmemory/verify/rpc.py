@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -59,6 +59,13 @@ class Chain:
 
     def chain_id(self) -> int:
         return number(self._ask("eth_chainId"))
+
+    def first_block(self, fields: Iterable[str]) -> dict[str, int]:
+        """Return these fields of block 0, each as a number."""
+        block = self._ask("eth_getBlockByNumber", "0x0", False)
+        if not isinstance(block, dict):
+            raise Unavailable(f"The chain at {self.place} doesn't tell its first block.")
+        return {name: number(block.get(name)) for name in fields}
 
     def height(self) -> int:
         return number(self._ask("eth_blockNumber"))

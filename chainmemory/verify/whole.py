@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from chainmemory.errors import IntegrityError, Unavailable
+from chainmemory.errors import ConfigurationError, IntegrityError, Unavailable
 from chainmemory.verify.findings import AccountChecked, Report
 from chainmemory.verify.keys import AccountKey, MasterKeys
 from chainmemory.verify.ledger import walk
@@ -52,6 +52,8 @@ class Asked:
     anchor_address: str | None = None
     registry_address: str | None = None
     expected_chain_id: int | None = None
+    first_block: Mapping[str, int] | None = None
+    """Fields of block 0, named as JSON-RPC does, where it is known what they must be."""
 
 
 def verify_store(url: str, keys: MasterKeys, asked: Asked | None) -> Report:
@@ -75,7 +77,7 @@ def verify_store(url: str, keys: MasterKeys, asked: Asked | None) -> Report:
     try:
         with Chain(asked.rpc_url) as chain:
             _check_chain(chain, report, asked, accounts, deployments, roots)
-    except Unavailable as error:
+    except (Unavailable, ConfigurationError) as error:
         report.unchecked = report.chain = error.message
     return report
 
@@ -143,6 +145,12 @@ def _check_chain(
     deployments: list[tuple[Any, ...]],
     roots: Mapping[str, tuple[str, str]],
 ) -> None:
+    if asked.first_block is not None and chain.first_block(asked.first_block) != asked.first_block:
+        # Whatever it holds or not says nothing of this store.
+        raise ConfigurationError(
+            f"The chain at {chain.place} isn't this store's: it began with another block. Start the server "
+            "whose home this is, or say where its chain answers with --rpc."
+        )
     chain_id = chain.chain_id()
     if asked.expected_chain_id is not None:
         report.expect("chain_id", f"chain at {chain.place}", "its id", asked.expected_chain_id, chain_id)

@@ -39,6 +39,7 @@ class Home:
     """A home as a server left it, and a node that still runs."""
 
     folder: Path
+    node: Path
     url: str
     rpc: str
     account: str
@@ -105,7 +106,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
             other.ops("alpha", {"op": "set_phase", "phase": "beta", "evidence_memory_ids": [1]})
             anchor_all(api, rpc)
             url = api.url
-        yield Home(folder / "home", url, rpc, account.account_id, other.account_id, project)
+        yield Home(folder / "home", folder / "node", url, rpc, account.account_id, other.account_id, project)
 
 
 def codes(report: Report) -> set[str]:
@@ -539,6 +540,23 @@ def test_another_chain_or_none(home: Home) -> None:
     assert (report.findings, report.chain_checked) == ([], False)
     with pytest.raises(Unavailable, match="can't be asked"):
         report.judge()
+
+
+def test_the_chain_of_another_home(home: Home, tmp_path: Path) -> None:
+    """Another home's chain at the usual address has the same id; what it lacks is no fault of this home."""
+    folder = tmp_path / "home"
+    shutil.copytree(home.folder, folder)
+    (folder / "chain").mkdir(exist_ok=True)
+    shutil.copy(home.node / "genesis.json", folder / "chain" / "genesis.json")
+    port = home.rpc.rpartition(":")[2]
+    own = cli(folder, "verify", "--all", CHAINMEMORY_CHAIN_PORT=port)
+    assert (own.returncode, own.stderr) == (0, "")
+    with embedded_node(tmp_path / "node") as other:
+        found = cli(folder, "verify", "--all", CHAINMEMORY_CHAIN_PORT=str(other.port))
+    assert found.returncode == 2, found.stdout
+    assert f"The chain at http://127.0.0.1:{other.port} isn't this store's" in found.stderr
+    assert "DIFFERS" not in found.stdout
+    assert "4 memories (3 decrypted)" in found.stdout  # the store itself was checked
 
 
 def test_a_node_that_answers_little_at_once(home: Home) -> None:
