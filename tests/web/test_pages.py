@@ -140,6 +140,9 @@ def test_the_page_tells_what_the_api_tells(served: Served, chromium: Browser) ->
         "witness: self",
     ):
         assert piece in text
+    block = str(found["anchors"][0]["block_number"])
+    link = seen.page.get_by_role("link", name=block, exact=True).first
+    assert link.get_attribute("href") == f"/explorer/block/{block}"
     assert seen.page.locator("tbody tr").count() == 20
     seen.page.get_by_text("Older versions").click()
     assert seen.page.locator("tbody tr").count() == 3
