@@ -298,9 +298,10 @@ def _address(url: str) -> str:
 
 def _sendable(secret: str, what: str) -> str:
     """Return a key or token that a header can carry. Raises ConfigurationError, which doesn't quote it."""
-    if not (secret.isascii() and secret.isprintable() and " " not in secret):
+    if not (secret.isascii() and secret.isprintable() and secret == secret.strip()):
         raise ConfigurationError(
-            f"{what} can't be right: it holds a space, a line break or a letter beyond ASCII. Copy it anew."
+            f"{what} can't be right: it holds a line break, a space at an end or a letter beyond ASCII. "
+            "Copy it anew."
         )
     return secret
 

@@ -26,6 +26,16 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield server
 
 
+@pytest.fixture(autouse=True)
+def listening() -> Iterator[None]:
+    """Ctrl-C reaches what runs in the foreground; what a shell starts in the background ignores it, and
+    the processes begun here would inherit that from the tests'.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def begin(home: Path, served: Served, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "chainmemory.cli", *arguments],

@@ -136,6 +136,7 @@ VARIABLES = {
     ("CHAINMEMORY_API_KEY", "aic_é"): "The API key of the variable CHAINMEMORY_API_KEY can't be right",
     ("CHAINMEMORY_API_KEY", "\udcff"): "The API key of the variable CHAINMEMORY_API_KEY can't be right",
     ("CHAINMEMORY_API_KEY", "aic_x\r"): "The API key of the variable CHAINMEMORY_API_KEY can't be right",
+    ("CHAINMEMORY_API_KEY", "aic_x "): "The API key of the variable CHAINMEMORY_API_KEY can't be right",
     ("CHAINMEMORY_ADMIN_TOKEN", "é"): "The admin token can't be right",
     ("CHAINMEMORY_URL", "é"): "The server's address (--url, CHAINMEMORY_URL) isn't one",
     ("CHAINMEMORY_URL", "ftp://x"): "The server's address (--url, CHAINMEMORY_URL) isn't one",
