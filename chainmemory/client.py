@@ -95,13 +95,7 @@ class Client:
 
     def keys(self) -> Iterator[Json]:
         """Yield the account's keys, oldest first, revoked ones too; never the keys themselves."""
-        offset = 0
-        while True:
-            page = self.get("/v1/keys", limit=PAGE, offset=offset)["keys"]
-            yield from page
-            if len(page) < PAGE:
-                return
-            offset += len(page)
+        return self._pages("/v1/keys", "keys")
 
     def add_key(self, label: str, scope: str) -> Json:
         """Add a key to the account; the answer's `api_key` is shown this once."""
@@ -133,17 +127,15 @@ class Client:
 
     def iter_memories(self, **filters: Any) -> Iterator[Json]:
         """Yield every memory without its text, newest first."""
-        offset = 0
-        while True:
-            page = self.get("/v1/memories/list", limit=PAGE, offset=offset, **filters)["memories"]
-            yield from page
-            if len(page) < PAGE:
-                return
-            offset += len(page)
+        return self._pages("/v1/memories/list", "memories", **filters)
 
     def memory(self, number: int) -> Json:
         """Return one memory's header, filing and sync status."""
         return self.get(f"/v1/memory/{number}")
+
+    def projects(self) -> Iterator[Json]:
+        """Yield the account's projects, oldest first, archived ones too."""
+        return self._pages("/v1/projects", "projects")
 
     # -- project state ------------------------------------------------------------------------------
 
@@ -210,6 +202,16 @@ class Client:
         """Write `body` to `path` under an idempotency key, a random one by default."""
         headers = {"idempotency-key": idempotency_key or secrets.token_urlsafe(24)}
         return self._object(self._send("POST", path, body=body, headers=headers))
+
+    def _pages(self, path: str, name: str, **query: Any) -> Iterator[Json]:
+        """Yield what stands under `name` on all pages of a list."""
+        offset = 0
+        while True:
+            page = self.get(path, limit=PAGE, offset=offset, **query)[name]
+            yield from page
+            if len(page) < PAGE:
+                return
+            offset += len(page)
 
     def _send(
         self,

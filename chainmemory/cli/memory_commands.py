@@ -80,12 +80,7 @@ def memories(
 
 def _check_known(client: Client, project: str) -> None:
     """Raise NotFound where a project without memories is none at all: a slip of the keyboard."""
-    slugs: list[str] = []
-    total = 1
-    while len(slugs) < total:
-        page = client.get(f"/v1/projects?limit=200&offset={len(slugs)}")
-        slugs += [str(known["project_id"]) for known in page["projects"]]
-        total = page["total"] if page["projects"] else len(slugs)
+    slugs = [str(known["project_id"]) for known in client.projects()]
     if project not in slugs:
         names = f" There are: {', '.join(slugs[:20])}." if slugs else ""
         raise NotFound(f"There is no project {project}.{names}")
