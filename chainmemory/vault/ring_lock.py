@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -28,34 +28,36 @@ def hold_ring(home: Path) -> int:
     return handle
 
 
-@contextmanager
-def ring_to_itself(home: Path) -> Iterator[bool]:
+def ring_to_itself(home: Path) -> AbstractContextManager[bool]:
     """Yield whether no process uses the ring of `home`; none can begin to inside. Raises as `hold_ring`."""
-    handle = _open(home)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(handle)
+    return _alone(_open(home))
 
 
 @contextmanager
 def one_rotation(home: Path) -> Iterator[None]:
     """Let one process at a time change the ring's file. Raises Conflict (`rotation_runs`)."""
-    handle = os.open(home, os.O_RDONLY | os.O_CLOEXEC)
+    with _alone(os.open(home, os.O_RDONLY | os.O_CLOEXEC)) as alone:
+        if not alone:
+            raise Conflict(
+                f"Another process is rotating the master key of {home}; wait until it has ended.",
+                code="rotation_runs",
+            )
+        yield
+
+
+@contextmanager
+def _alone(handle: int) -> Iterator[bool]:
+    """Yield whether nobody else holds the lock of an open file or folder; it is ours until the block ends,
+    and `handle` is closed.
+    """
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Conflict(
-                f"Another process is rotating the master key of {home}; wait until it has ended.",
-                code="rotation_runs",
-            ) from None
-        yield
+            alone = False
+        else:
+            alone = True
+        yield alone
     finally:
         os.close(handle)
 
