@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from chainmemory.errors import ConfigurationError, Unavailable
+from chainmemory.folders import sync_folder
 
 DAMAGED: Final = "store_damaged"
 FULL: Final = "store_full"
@@ -62,11 +63,7 @@ def remember(store: Path) -> None:
         return
     with suppress(OSError):  # a full disk: the next start makes it, and nothing here depends on it
         mark.touch(0o600)
-        folder = os.open(store.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_folder(store.parent)
 
 
 @contextmanager
@@ -99,10 +96,15 @@ def is_full_file(error: BaseException) -> bool:
     return isinstance(error, sqlite3.Error) and _code(error) == sqlite3.SQLITE_FULL
 
 
+def has_room(place: Path) -> bool:
+    """Tell whether the disk of a file or folder has more than next to no room left. Raises OSError."""
+    disk = os.statvfs(place)
+    return disk.f_bavail * disk.f_frsize >= LEAST_ROOM_BYTES
+
+
 def refuse_full(store: Path) -> None:
-    """Raise Unavailable (`store_full`) where the disk has next to no room for the file to grow."""
-    disk = os.statvfs(store)
-    if disk.f_bavail * disk.f_frsize < LEAST_ROOM_BYTES:
+    """Raise Unavailable (`store_full`) where the file has next to no room to grow."""
+    if not has_room(store):
         raise Unavailable(FULL_WORDS, code=FULL)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chainmemory.chain.fees import Fees
 from chainmemory.errors import ConfigurationError
+from chainmemory.folders import sync_folder
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
@@ -141,11 +142,7 @@ def _write_new(path: Path, text: str) -> None:
             os.link(temporary, path)
         except FileExistsError:
             return
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(path.parent)
     finally:
         temporary.unlink()
 

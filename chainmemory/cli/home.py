@@ -15,7 +15,7 @@ import orjson
 from chainmemory.errors import ConfigurationError
 from chainmemory.logging import log
 from chainmemory.settings import SETTINGS_FILE, Settings
-from chainmemory.store_file import LEAST_ROOM_BYTES
+from chainmemory.store_file import has_room
 
 # A folder that holds something, but nothing of this, isn't a home: `--home ~` must not change its mode.
 HOME_ENTRIES = frozenset(
@@ -48,10 +48,10 @@ def prepare_home(home: Path) -> None:
             _tighten(key_file, 0o600)
         for folder in ("logs", "chain"):
             (home / folder).mkdir(mode=0o700, exist_ok=True)
-        disk = os.statvfs(home)
+        room = has_room(home)
     except OSError as error:
         raise ConfigurationError(f"The home {home} can't be used: {error.strerror or error}.") from error
-    if disk.f_bavail * disk.f_frsize < LEAST_ROOM_BYTES:
+    if not room:
         raise ConfigurationError(
             f"The disk that the home {home} is on is full; make room on it, then start again."
         )

@@ -11,6 +11,7 @@ from eth_keyfile.keyfile import create_keyfile_json, decode_keyfile_json
 from eth_keys.datatypes import PrivateKey
 
 from chainmemory.errors import ConfigurationError
+from chainmemory.folders import sync_folder
 
 STRONG_SCRYPT_N = 2**17
 """For a password a person chose (OWASP's figure): about 0.4 s and 128 MB, paid once per creation or start."""
@@ -75,8 +76,4 @@ def _write_private(path: Path, data: bytes) -> None:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)

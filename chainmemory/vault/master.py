@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from chainmemory.errors import ConfigurationError, IntegrityError
+from chainmemory.folders import sync_folder
 from chainmemory.vault.cipher import KEY_BYTES, Cipher
 from chainmemory.vault.places import account_key_place
 
@@ -109,7 +110,7 @@ def rotate(home: Path) -> str:
     keys = [*_read(path), os.urandom(KEY_BYTES)]
     temporary = _write_temporary(path, keys)
     temporary.replace(path)
-    _sync_folder(home)
+    sync_folder(home)
     return key_id(keys[-1])
 
 
@@ -125,7 +126,7 @@ def retire(home: Path, keep: str) -> None:
         raise ConfigurationError(f"The master key {keep} is not in {path}.")
     temporary = _write_temporary(path, kept)
     temporary.replace(path)
-    _sync_folder(home)
+    sync_folder(home)
 
 
 def key_id(key: bytes) -> str:
@@ -178,7 +179,7 @@ def _create(path: Path) -> None:
         return
     finally:
         temporary.unlink()
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _write_temporary(path: Path, keys: Iterable[bytes]) -> Path:
@@ -196,11 +197,3 @@ def _clear_temporaries(path: Path) -> None:
     if path.exists():
         for left in path.parent.glob(f".{FILE}.*"):
             left.unlink(missing_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

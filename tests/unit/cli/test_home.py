@@ -62,7 +62,7 @@ def test_a_file_in_place_of_the_home_is_told(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = os.statvfs(tmp_path)
-    monkeypatch.setattr("chainmemory.cli.home.LEAST_ROOM_BYTES", disk.f_blocks * disk.f_frsize + 1)
+    monkeypatch.setattr("chainmemory.store_file.LEAST_ROOM_BYTES", disk.f_blocks * disk.f_frsize + 1)
     with pytest.raises(ConfigurationError, match=r"The disk that the home .* is on is full; make room"):
         prepare_home(tmp_path / "home")
 
